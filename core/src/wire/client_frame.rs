@@ -5,11 +5,7 @@ use core::fmt;
 
 use bytes::BytesMut;
 
-use super::{
-    Filter, FrameMap, Key, QoS, RawValue, WireError,
-    map::MapWriter,
-    value::Kind,
-};
+use super::{Filter, FrameMap, Key, QoS, RawValue, WireError, map::MapWriter, value::Kind};
 use crate::SecretStr;
 
 /// A frame from a client (protocol-facts §3).

@@ -29,7 +29,8 @@ impl Filter {
 
     fn parse(value: RawValue<'_>) -> Option<Self> {
         if value.kind() == Kind::List {
-            let group: Option<Vec<String>> = value.items()?.map(|item| item.as_str().map(String::from)).collect();
+            let group: Option<Vec<String>> =
+                value.items()?.map(|item| item.as_str().map(String::from)).collect();
             return group.filter(|group| group.len() >= 2).map(Self::All);
         }
         value.as_str().map(|text| Self::Value(text.into()))

@@ -32,8 +32,8 @@ pub use client_frame::{Auth, ClientFrame, FrameError, Publish, Subscribe};
 pub use filter::{Filter, MAX_FILTERS, canonical_group, is_valid_filter};
 pub use map::{FrameMap, Key};
 pub use server_frame::{
-    AuthReply, ErrorFrame, LobbyEvent, LobbyMembers, Message, PresenceEntry, PresenceEvent, RestoredSubscription,
-    ServerFrame,
+    AuthReply, ErrorFrame, LobbyEvent, LobbyMembers, Message, PresenceEntry, PresenceEvent,
+    RestoredSubscription, ServerFrame,
 };
 pub use value::{Entries, Items, Kind, RawValue};
 
@@ -48,7 +48,11 @@ pub const MAX_FRAME_BYTES: usize = 1_048_576;
 
 /// MQTT quality of service on the broker's inner hop. It promises nothing on the WebSocket leg.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "std", derive(serde::Serialize, serde::Deserialize), serde(into = "u8", try_from = "u8"))]
+#[cfg_attr(
+    feature = "std",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(into = "u8", try_from = "u8")
+)]
 pub enum QoS {
     /// 0: fire and forget.
     AtMostOnce,

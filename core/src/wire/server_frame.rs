@@ -290,7 +290,8 @@ impl<'a> RestoredSubscription<'a> {
             topic,
             qos: level.and_then(|n| QoS::try_from(n).ok()),
             filters: map.get(Key::Filters).and_then(Filter::parse_list).unwrap_or_default(),
-            load_balance: map.bool(Key::LoadBalance).or_else(|| map.bool(Key::LoadBalanceSnake)) == Some(true),
+            load_balance: map.bool(Key::LoadBalance).or_else(|| map.bool(Key::LoadBalanceSnake))
+                == Some(true),
             load_balance_group: map
                 .str(Key::LoadBalanceGroup)
                 .or_else(|| map.str(Key::LoadBalanceGroupSnake)),
@@ -333,10 +334,9 @@ impl<'a> ServerFrame<'a> {
                 detail: map.text(Key::Detail),
                 lobby_id: map.text(Key::LobbyId),
             }),
-            "filtersUpdated" => Self::FiltersUpdated {
-                topic: topic(),
-                filters: value(Key::Filters, RawValue::EMPTY_LIST),
-            },
+            "filtersUpdated" => {
+                Self::FiltersUpdated { topic: topic(), filters: value(Key::Filters, RawValue::EMPTY_LIST) }
+            }
             "hydration" => Self::Hydration { topic: topic(), data: value(Key::Data, RawValue::NIL) },
             "lobbyPresence" => Self::LobbyPresence(LobbyEvent {
                 event: map.str(Key::Event).unwrap_or(""),
@@ -369,10 +369,9 @@ impl<'a> ServerFrame<'a> {
                 room_id: map.text(Key::RoomId),
                 data: value(Key::Data, RawValue::EMPTY_LIST),
             },
-            "published" => Self::Published {
-                topic: topic(),
-                msg_ref: map.text(Key::MsgRef).unwrap_or(Text::Str("")),
-            },
+            "published" => {
+                Self::Published { topic: topic(), msg_ref: map.text(Key::MsgRef).unwrap_or(Text::Str("")) }
+            }
             "reauth" => Self::Reauth {
                 success: map.bool(Key::Success) == Some(true),
                 error: map.str(Key::Error),

@@ -1,0 +1,99 @@
+//! Received messages and their acks.
+
+use alloc::{sync::Arc, vec::Vec};
+
+use bytes::Bytes;
+
+use super::{ClientCore, Link, Message, MessageMeta, Sender, Timer};
+use crate::{
+    Instant,
+    payload::Payload,
+    wire::{self, ClientFrame},
+};
+
+/// Acks kept for the next session; brokers redeliver nothing for a missing one.
+const MAX_ACKS: usize = 4096;
+
+impl ClientCore {
+    /// Tells the broker that the message named `msg_id` was processed.
+    ///
+    /// Call it for messages whose [`requires_ack`](MessageMeta::requires_ack) is set. Acks are gathered by
+    /// [`Config::acks`](super::Config::acks) and survive a reconnect. Nothing is answered.
+    pub fn ack(&mut self, now: Instant, msg_id: &str) {
+        self.observe(now);
+        if self.link == Link::Idle {
+            self.stats.acks_dropped += 1;
+            return;
+        }
+        if self.acks.len() >= MAX_ACKS {
+            self.acks.pop_front();
+            self.stats.acks_dropped += 1;
+        }
+        self.acks.push_back(msg_id.into());
+        if self.acks.len() >= self.config.acks.max_batch {
+            self.flush_acks();
+        } else if !self.timers.is_armed(Timer::AckFlush) && self.link_is_ready() {
+            self.timers.set(Timer::AckFlush, self.now + self.config.acks.max_delay);
+        }
+    }
+
+    pub(super) fn flush_acks(&mut self) {
+        if !self.link_is_ready() {
+            return;
+        }
+        self.timers.stop(Timer::AckFlush);
+        let batch = self.config.acks.max_batch.max(1);
+        while !self.acks.is_empty() {
+            let ids: Vec<_> = self.acks.drain(..batch.min(self.acks.len())).collect();
+            let frame = match ids.as_slice() {
+                [msg_id] => ClientFrame::Ack { msg_id },
+                _ => ClientFrame::BatchAck { msg_ids: ids.iter().map(|id| &**id).collect() },
+            };
+            self.send(&frame, Sender::Nobody);
+        }
+    }
+
+    pub(super) fn drop_acks(&mut self) {
+        self.stats.acks_dropped += self.acks.len() as u64;
+        self.acks.clear();
+    }
+
+    pub(super) fn handle_message(&mut self, frame: &Bytes, message: &wire::Message<'_>) {
+        let Some(topic) = message.topic.as_str() else {
+            self.stats.frames_unexpected += 1;
+            return;
+        };
+        let (topic, subscription) = match self.registry.find(topic) {
+            Some((topic, id)) => (topic, Some(id)),
+            None => (Arc::from(topic), None),
+        };
+        self.stats.messages_received += 1;
+        let message = Message {
+            topic,
+            subscription,
+            payload: Payload::from_frame(frame, message.data),
+            meta: MessageMeta {
+                msg_id: message.msg_id.map(Into::into),
+                requires_ack: message.requires_ack == Some(true) && message.msg_id.is_some(),
+                // Old brokers write "#" where there is no filter.
+                filter: message.filter.filter(|filter| *filter != "#").map(Into::into),
+                is_replay: message.is_replay == Some(true),
+                from: message.from.map(Into::into),
+                from_type: message.from_type.map(Into::into),
+            },
+        };
+        self.inbox.push(self.now, message, &self.config.limits, self.config.overflow);
+        self.observe(self.now);
+    }
+
+    pub(super) fn link_is_ready(&self) -> bool {
+        matches!(self.link, Link::Ready { .. })
+    }
+}
+
+impl MessageMeta {
+    /// The name to [`ack`](ClientCore::ack), if the broker wants to hear.
+    pub fn ack_id(&self) -> Option<&str> {
+        self.msg_id.as_deref().filter(|_| self.requires_ack)
+    }
+}

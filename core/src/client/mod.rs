@@ -1,0 +1,431 @@
+//! The client as a state machine without I/O.
+
+mod config;
+mod delivery;
+mod event;
+mod explain;
+mod inbox;
+mod outbound;
+mod publishes;
+mod reconnect;
+mod session;
+mod subscriptions;
+mod timers;
+
+use alloc::{
+    boxed::Box,
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use bytes::{Bytes, BytesMut};
+use smallvec::SmallVec;
+
+pub use config::{AckPolicy, Config, Limits, OverflowPolicy, ReconnectPolicy};
+pub use event::{
+    Action, Disconnect, Event, Message, MessageMeta, OpId, Outcome, Publish, Session, Stats, Status,
+    Subscribe, SubscribeOptions, SubscriptionId, Transmit, TransportEvent, TransportEventKind, TransportId,
+};
+pub use subscriptions::SubscriptionInfo;
+
+use crate::{
+    Instant,
+    error::{Error, Op, ProtocolError, Rejection, ServerError},
+    rng::Rng,
+    wire::{ClientFrame, ErrorFrame, ServerFrame, Text},
+};
+use inbox::{ActiveTime, Inbox};
+use outbound::{Outbound, Sender};
+use publishes::PendingPublish;
+use session::Link;
+use subscriptions::{Registry, Request};
+use timers::{Timer, TimerTable};
+
+/// Reports that belong to no command and are kept until polled; more are counted and dropped, because a broker could
+/// send them without end.
+const MAX_UNSOLICITED: usize = 1024;
+
+/// A NoLag client without I/O: bytes and ticks in, frames and events out.
+///
+/// The core decides everything that can go wrong, and does nothing: it opens no socket, reads no clock, draws no
+/// randomness but from the seed it was given. An adapter, a simulator or your own loop moves bytes for it. The crate's
+/// front page shows a complete loop.
+///
+/// # Calling contract
+///
+/// | family | methods | rule |
+/// |---|---|---|
+/// | inputs | [`handle_transport`](Self::handle_transport), [`handle_timeout`](Self::handle_timeout) | never fail; spurious calls do nothing; time that goes backwards is clamped; any bytes are survived |
+/// | commands | [`connect`](Self::connect), [`disconnect`](Self::disconnect), [`subscribe`](Self::subscribe), [`unsubscribe`](Self::unsubscribe), [`publish`](Self::publish), [`abandon`](Self::abandon), [`ack`](Self::ack) | refused with a typed error that gives the value back, or accepted; an accepted command has an [`OpId`] and ends in exactly one [`Event::Done`] |
+/// | outputs | [`poll_transmit`](Self::poll_transmit), [`poll_action`](Self::poll_action), [`poll_event`](Self::poll_event), [`poll_message`](Self::poll_message), [`poll_timeout`](Self::poll_timeout), [`wants_input`](Self::wants_input) | independent of one another, in any order, as often as you like; after any input or command, poll them until they are empty |
+/// | getters | [`status`](Self::status), [`session`](Self::session), [`subscriptions`](Self::subscriptions), [`stats`](Self::stats), [`explain`](Self::explain) | change nothing |
+///
+/// The same configuration, seed and calls give the same outputs, byte for byte.
+#[derive(Debug)]
+pub struct ClientCore {
+    config: Config,
+    rng: Rng,
+    now: Instant,
+    link: Link,
+    next_id: u64,
+    /// Accepted commands without an outcome.
+    ops: BTreeMap<OpId, Op>,
+    /// Commands that wait for a session, and for its end.
+    connecting: SmallVec<[OpId; 1]>,
+    disconnecting: SmallVec<[OpId; 1]>,
+    /// Why the client stopped for good, until the next `connect`.
+    gave_up: Option<Error>,
+    session: Option<Arc<Session>>,
+    /// When the last session was lost, once there was one since `connect`.
+    lost_at: Option<Instant>,
+    /// Attempts to reconnect since the last session that lasted.
+    attempts: u32,
+    /// Restored subscriptions in a row that the broker did not confirm in time.
+    unanswered_restores: u32,
+    timers: TimerTable,
+    /// When an echo must have come.
+    liveness: Option<ActiveTime>,
+    outbound: Outbound,
+    registry: Registry,
+    /// Requests that the broker answers by topic, in sending order.
+    requests: VecDeque<Request>,
+    publishes: BTreeMap<OpId, PendingPublish>,
+    /// When the answers to what was sent must have come, in sending order.
+    deadlines: VecDeque<(ActiveTime, Waiting)>,
+    inbox: Inbox,
+    acks: VecDeque<Box<str>>,
+    actions: VecDeque<Action>,
+    events: VecDeque<Event>,
+    unsolicited: usize,
+    stats: Stats,
+}
+
+/// What waits for an answer by a deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    Publish(OpId),
+    Request(u64),
+}
+
+impl ClientCore {
+    /// A client that does nothing until told to [`connect`](Self::connect).
+    ///
+    /// `seed` decides every random choice; give different clients different seeds, or they will reconnect in step.
+    ///
+    /// # Errors
+    /// As [`Config::check`].
+    pub fn new(config: Config, seed: u64, now: Instant) -> Result<Self, Error> {
+        config.check()?;
+        Ok(Self {
+            config,
+            rng: Rng::new(seed),
+            now,
+            link: Link::Idle,
+            next_id: 1,
+            ops: BTreeMap::new(),
+            connecting: SmallVec::new(),
+            disconnecting: SmallVec::new(),
+            gave_up: None,
+            session: None,
+            lost_at: None,
+            attempts: 0,
+            unanswered_restores: 0,
+            timers: TimerTable::default(),
+            liveness: None,
+            outbound: Outbound::default(),
+            registry: Registry::new(seed),
+            requests: VecDeque::new(),
+            publishes: BTreeMap::new(),
+            deadlines: VecDeque::new(),
+            inbox: Inbox::new(),
+            acks: VecDeque::new(),
+            actions: VecDeque::new(),
+            events: VecDeque::new(),
+            unsolicited: 0,
+            stats: Stats::default(),
+        })
+    }
+
+    // ---- inputs ----
+
+    /// Takes in what happened to a transport.
+    pub fn handle_transport(&mut self, now: Instant, event: TransportEvent) {
+        self.observe(now);
+        if self.link.transport() != Some(event.id) {
+            self.stats.stale_transport_events += 1;
+            return;
+        }
+        match event.kind {
+            TransportEventKind::Opened => self.transport_opened(),
+            TransportEventKind::Progress => self.liveness = None,
+            TransportEventKind::Message(frame) => {
+                self.liveness = None;
+                self.stats.frames_received += 1;
+                self.handle_frame(&frame);
+            }
+            TransportEventKind::Closed { code, reason } => self.transport_closed(code, reason),
+            TransportEventKind::Failed(error) => self.connection_lost(error.into(), None),
+        }
+        self.finish_drain();
+    }
+
+    /// Takes in that time has passed. Call it when [`poll_timeout`](Self::poll_timeout)'s instant has come; calling it
+    /// at any other time is harmless.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.observe(now);
+        while let Some(timer) = self.timers.pop_due(self.now) {
+            match timer {
+                Timer::AckFlush => self.flush_acks(),
+                Timer::Drain => self.leave(),
+                Timer::Handshake => self.handshake_timed_out(),
+                Timer::Heartbeat => self.send_heartbeat(),
+                Timer::MaxPause => self.inbox.overflow(self.now),
+                Timer::Reconnect => self.open_transport(),
+            }
+        }
+        self.check_liveness();
+        self.check_deadlines();
+        self.finish_drain();
+    }
+
+    // ---- outputs ----
+
+    /// Appends the next WebSocket message to `out`, which may already hold others, and says where it goes.
+    ///
+    /// Always a binary message; length 0 is the heartbeat. Once handed out a message counts as sent.
+    #[must_use]
+    pub fn poll_transmit(&mut self, now: Instant, out: &mut BytesMut) -> Option<Transmit> {
+        self.observe(now);
+        let transport = self.link.open_transport()?;
+        let (len, sender) = self.outbound.pop(out)?;
+        self.stats.frames_sent += 1;
+        match sender {
+            Sender::Nobody => {}
+            Sender::Publish(op) => self.publish_sent(op),
+            Sender::Request(seq) => self.request_sent(seq),
+        }
+        self.finish_drain();
+        Some(Transmit { transport, len })
+    }
+
+    /// The next thing the adapter must do.
+    #[must_use]
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// The next thing to tell the application.
+    #[must_use]
+    pub fn poll_event(&mut self) -> Option<Event> {
+        if let Some(event) = self.events.pop_front() {
+            if matches!(event, Event::ServerError(_) | Event::ProtocolError(_)) {
+                self.unsolicited -= 1;
+            }
+            return Some(event);
+        }
+        let (subscription, count) = self.inbox.pop_lagged()?;
+        Some(Event::Lagged { subscription, count })
+    }
+
+    /// The next message for the application. Taking none makes [`wants_input`](Self::wants_input) false in time.
+    #[must_use]
+    pub fn poll_message(&mut self) -> Option<Message> {
+        self.inbox.pop(&self.config.limits)
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) should be called next; `None`: only after something else happens.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let timer = self.timers.next().map(|(at, _)| at);
+        let waiting = self.deadlines.front().map(|(deadline, _)| *deadline);
+        let frozen = waiting.into_iter().chain(self.liveness).min();
+        let earliest = timer.into_iter().chain(frozen.and_then(|deadline| self.inbox.wall(deadline))).min();
+        earliest.map(|at| at.max(self.now))
+    }
+
+    /// Whether the adapter should read from the transport. `false` while the application is behind; TCP then holds the
+    /// sender back. Heartbeats still leave meanwhile, and the deadlines of answers stand still.
+    #[must_use]
+    pub fn wants_input(&self) -> bool {
+        self.inbox.wants_input()
+    }
+
+    // ---- getters ----
+
+    /// Where the client stands.
+    pub fn status(&self) -> Status {
+        match self.link {
+            Link::Idle => Status::Disconnected,
+            Link::Ready { .. } => Status::Connected,
+            _ if self.lost_at.is_some() => Status::Reconnecting,
+            _ => Status::Connecting,
+        }
+    }
+
+    /// Who we are to the broker: of the session that stands, else of the last one.
+    pub fn session(&self) -> Option<&Arc<Session>> {
+        self.session.as_ref()
+    }
+
+    /// What the client was made with.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> Stats {
+        Stats { messages_dropped: self.inbox.dropped(), ..self.stats }
+    }
+
+    // ---- shared by the concerns ----
+
+    fn observe(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        self.inbox.observe(self.now);
+        match self.inbox.paused_since() {
+            Some(since) if !self.timers.is_armed(Timer::MaxPause) => {
+                self.timers.set(Timer::MaxPause, since + self.config.limits.max_pause);
+            }
+            None => self.timers.stop(Timer::MaxPause),
+            Some(_) => {}
+        }
+    }
+
+    fn id(&mut self) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        id
+    }
+
+    fn accept(&mut self, kind: Op) -> OpId {
+        let op = OpId(self.id());
+        self.ops.insert(op, kind);
+        op
+    }
+
+    /// The one place where commands end.
+    fn settle(&mut self, op: OpId, outcome: Outcome) {
+        let live = self.ops.remove(&op);
+        debug_assert!(live.is_some(), "{op:?} ends twice: {outcome:?}");
+        if live.is_some() {
+            self.events.push_back(Event::Done { op, outcome });
+        }
+    }
+
+    fn settle_all(&mut self, ops: impl IntoIterator<Item = OpId>, outcome: &Outcome) {
+        for op in ops {
+            self.settle(op, outcome.clone());
+        }
+    }
+
+    /// Whether a command that needs the broker can be accepted now or as soon as the session stands.
+    fn check_open(&self) -> Result<(), Error> {
+        match self.link {
+            Link::Idle => Err(self.gave_up.clone().unwrap_or_else(|| Rejection::NotConnected.into())),
+            Link::Ready { draining: true, .. } => Err(Rejection::Closing.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_room(&self, bytes: usize) -> Result<(), Error> {
+        let pending = self.ops.len() + self.requests.len();
+        let total = self.outbound.bytes() + bytes;
+        if pending >= self.config.limits.max_pending || total > self.config.limits.max_outbound_bytes {
+            return Err(Rejection::Full { pending, bytes: self.outbound.bytes() }.into());
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, frame: &ClientFrame<'_>, sender: Sender) {
+        self.outbound.push(encode(frame), sender);
+    }
+
+    fn report(&mut self, event: Event) {
+        if self.unsolicited >= MAX_UNSOLICITED {
+            self.stats.events_dropped += 1;
+            return;
+        }
+        self.unsolicited += 1;
+        self.events.push_back(event);
+    }
+
+    fn handle_frame(&mut self, bytes: &Bytes) {
+        let frame = match ServerFrame::decode(bytes) {
+            Ok(frame) => frame,
+            Err(error) => {
+                self.stats.frames_undecodable += 1;
+                return self.report(Event::ProtocolError(ProtocolError::Undecodable(error)));
+            }
+        };
+        let ready = matches!(self.link, Link::Ready { .. });
+        match frame {
+            // Proof of life is all that it says.
+            ServerFrame::Heartbeat => {}
+            ServerFrame::Auth(reply) if !ready => self.handle_auth(&reply),
+            ServerFrame::Error(error) => self.handle_error(&error),
+            ServerFrame::Message(message) if ready => self.handle_message(bytes, &message),
+            ServerFrame::Published { msg_ref, .. } if ready => self.handle_published(msg_ref),
+            ServerFrame::Subscribed { topic, load_balance } if ready => {
+                self.handle_subscribed(topic, load_balance)
+            }
+            ServerFrame::Unsubscribed { topic } if ready => self.handle_unsubscribed(topic),
+            // The close frame that follows says the same.
+            ServerFrame::Disconnect { .. } => {}
+            _ => self.stats.frames_unexpected += 1,
+        }
+    }
+
+    fn handle_error(&mut self, frame: &ErrorFrame<'_>) {
+        if let Some(msg_ref) = frame.msg_ref {
+            if self.publish_refused(msg_ref, frame) {
+                return;
+            }
+        } else if let Some(topic) = frame.topic.and_then(Text::as_str) {
+            if !concerns_publishes(frame) && self.request_refused(topic, frame) {
+                return;
+            }
+        }
+        let error = ServerError::from_frame(frame, None);
+        self.report(Event::ServerError(Box::new(error)));
+    }
+
+    fn check_deadlines(&mut self) {
+        while let Some((deadline, waiting)) = self.deadlines.front().copied() {
+            if deadline > self.inbox.active(self.now) {
+                break;
+            }
+            self.deadlines.pop_front();
+            match waiting {
+                Waiting::Publish(op) => self.publish_timed_out(op),
+                Waiting::Request(seq) => self.request_timed_out(seq),
+            }
+        }
+    }
+
+    fn expect_answer(&mut self, waiting: Waiting) {
+        // Answered ones are skipped when their time comes; removing them from the front keeps the queue short.
+        while let Some((_, front)) = self.deadlines.front() {
+            let answered = match front {
+                Waiting::Publish(op) => !self.publishes.contains_key(op),
+                Waiting::Request(seq) => self.request_index(*seq).is_none(),
+            };
+            if !answered {
+                break;
+            }
+            self.deadlines.pop_front();
+        }
+        let deadline = self.inbox.active(self.now) + self.config.operation_timeout;
+        self.deadlines.push_back((deadline, waiting));
+    }
+}
+
+fn encode(frame: &ClientFrame<'_>) -> Bytes {
+    let mut out = BytesMut::new();
+    frame.encode(&mut out);
+    out.freeze()
+}
+
+/// Whether an error without a reference can only be about an untracked publish (protocol-facts §5).
+fn concerns_publishes(frame: &ErrorFrame<'_>) -> bool {
+    matches!(frame.code, Some(42910 | 42920 | 42930 | 42960))
+}

@@ -1,0 +1,62 @@
+//! What waits to be sent on the current transport.
+
+use alloc::collections::VecDeque;
+
+use bytes::{Bytes, BytesMut};
+
+use super::event::OpId;
+
+/// Whom to tell that a frame was handed to the transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sender {
+    Nobody,
+    Publish(OpId),
+    Request(u64),
+}
+
+/// Encoded frames in sending order. Heartbeats overtake, so that a full queue does not look like a dead client.
+#[derive(Debug, Default)]
+pub(super) struct Outbound {
+    queue: VecDeque<(Bytes, Sender)>,
+    bytes: usize,
+    heartbeat: bool,
+}
+
+impl Outbound {
+    pub(super) fn push(&mut self, frame: Bytes, sender: Sender) {
+        self.bytes += frame.len();
+        self.queue.push_back((frame, sender));
+    }
+
+    pub(super) fn push_heartbeat(&mut self) {
+        self.heartbeat = true;
+    }
+
+    /// Appends the next message to `out`.
+    pub(super) fn pop(&mut self, out: &mut BytesMut) -> Option<(usize, Sender)> {
+        if core::mem::take(&mut self.heartbeat) {
+            return Some((0, Sender::Nobody));
+        }
+        let (frame, sender) = self.queue.pop_front()?;
+        self.bytes -= frame.len();
+        out.extend_from_slice(&frame);
+        Some((frame.len(), sender))
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty() && !self.heartbeat
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Bytes waiting.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}

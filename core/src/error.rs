@@ -1,0 +1,386 @@
+//! Errors, by whose fault it is.
+
+use alloc::{boxed::Box, string::String};
+use core::{fmt, time::Duration};
+
+use crate::wire::{ErrorFrame, MAX_DATA_BYTES, MAX_FILTERS, WireError};
+
+/// Why something did not happen. The variants say whose fault it is and so who can mend it.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The caller's: the call can never work like this.
+    Misuse(Misuse),
+    /// The broker's: it broke the protocol or fell silent.
+    Protocol(ProtocolError),
+    /// Nobody's: the call is fine and cannot be done now.
+    Rejected(Rejection),
+    /// The broker refused, in its own words.
+    Server(Box<ServerError>),
+    /// The network's.
+    Transport(TransportError),
+}
+
+/// What the caller did wrong.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Misuse {
+    /// The packed payload is over the broker's limit.
+    DataTooLarge {
+        /// Its packed size in bytes.
+        len: usize,
+    },
+    /// The payload cannot be written as MessagePack.
+    Encode(Box<str>),
+    /// The payload holds a MessagePack extension, for example a timestamp: brokers drop such frames silently.
+    Extension,
+    /// The client id is empty or holds something else than `A–Z a–z 0–9 _ -`, or has more than 64 bytes.
+    InvalidClientId(Box<str>),
+    /// A filter value is empty, holds one of `/ # + |`, or an AND group has fewer than two.
+    InvalidFilter(Box<str>),
+    /// The payload's bytes are not exactly one MessagePack value.
+    InvalidPayload(WireError),
+    /// The topic is not `app/room/topic`.
+    InvalidTopic {
+        /// The topic as given.
+        topic: Box<str>,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The address to connect to cannot be used.
+    InvalidUrl {
+        /// The address as given, without credentials.
+        url: Box<str>,
+        /// What is wrong with it.
+        reason: Box<str>,
+    },
+    /// More filters than a broker accepts.
+    TooManyFilters(usize),
+    /// An empty token.
+    NoToken,
+}
+
+/// Why a fine call cannot be done now.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Rejection {
+    /// Nobody waits for the result any more.
+    Abandoned,
+    /// The client is leaving.
+    Closing,
+    /// The application disconnected.
+    Disconnected,
+    /// A bounded queue is full; wait for outcomes.
+    Full {
+        /// Operations without an outcome.
+        pending: usize,
+        /// Bytes waiting to be sent.
+        bytes: usize,
+    },
+    /// There is no session.
+    NotConnected,
+    /// A later call on the same topic took its place.
+    Superseded,
+}
+
+/// How the broker failed.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum ProtocolError {
+    /// No echo to a heartbeat in time: the connection is dead.
+    HeartbeatLost,
+    /// No answer in time.
+    Timeout {
+        /// What was waiting.
+        op: Op,
+        /// How long it waited.
+        after: Duration,
+    },
+    /// The broker answered a later request on the same topic, so this one will not be answered any more.
+    Unanswered,
+    /// A message that is not a protocol frame.
+    Undecodable(WireError),
+}
+
+/// A broker's refusal (protocol-facts §5).
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ServerError {
+    /// The number, for example 42940; several errors have none.
+    pub code: Option<u32>,
+    /// The machine name, for example `unknown_topic`.
+    pub error: String,
+    /// The topic that it is about.
+    pub topic: Option<String>,
+    /// The broker's advice.
+    pub hint: Option<String>,
+    /// The reference of the publish that it is about.
+    pub msg_ref: Option<String>,
+    /// The limit that was passed, in bytes.
+    pub max_size_bytes: Option<u64>,
+    /// More about the fault.
+    pub detail: Option<String>,
+    /// The lobby that it is about.
+    pub lobby_id: Option<String>,
+    /// What was asked, where that is known.
+    pub op: Option<Op>,
+}
+
+/// A fault of the network, as an adapter saw it.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct TransportError {
+    /// What kind of fault.
+    pub kind: TransportErrorKind,
+    /// The underlying fault in words.
+    pub detail: Box<str>,
+}
+
+/// Kinds of [`TransportError`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TransportErrorKind {
+    /// The connection ended, with this close code if there was a close frame.
+    Closed(Option<u16>),
+    /// The peer's address does not accept connections.
+    Connect,
+    /// Reading or writing failed.
+    Io,
+    /// The host name has no address.
+    Resolve,
+    /// Opening the connection took too long.
+    Timeout,
+    /// The TLS handshake failed, for example because a certificate does not verify.
+    Tls,
+    /// The HTTP server did not switch to WebSocket; its status if it answered with HTTP.
+    Upgrade(Option<u16>),
+    /// The peer broke the WebSocket protocol or sent a message over the inbound limit.
+    WebSocket,
+}
+
+/// The operations that a broker answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Op {
+    /// Opening the connection and authenticating.
+    Connect,
+    /// Leaving.
+    Disconnect,
+    /// Publishing.
+    Publish,
+    /// Subscribing.
+    Subscribe,
+    /// Unsubscribing.
+    Unsubscribe,
+}
+
+/// A command that was refused, with what it carried.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Refused<T> {
+    /// Why.
+    pub error: Error,
+    /// What the caller gave, untouched.
+    pub value: T,
+}
+
+impl ServerError {
+    /// The error of an operation that was refused by name only.
+    pub fn named(error: impl Into<String>, op: Op) -> Self {
+        Self { error: error.into(), op: Some(op), ..Self::default() }
+    }
+
+    pub(crate) fn from_frame(frame: &ErrorFrame<'_>, op: Option<Op>) -> Self {
+        let owned = |text: Option<crate::wire::Text<'_>>| text.and_then(|text| text.as_str()).map(clean);
+        Self {
+            code: frame.code,
+            error: clean(frame.error),
+            topic: owned(frame.topic),
+            hint: frame.hint.map(clean),
+            msg_ref: owned(frame.msg_ref),
+            max_size_bytes: frame.max_size_bytes,
+            detail: owned(frame.detail),
+            lobby_id: owned(frame.lobby_id),
+            op,
+        }
+    }
+}
+
+/// Kraken 0.4 has a control byte where a dash was meant, and these texts end up on terminals.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '-' } else { c }).collect()
+}
+
+impl TransportError {
+    /// A fault of `kind` with the cause in words.
+    pub fn new(kind: TransportErrorKind, detail: impl Into<Box<str>>) -> Self {
+        Self { kind, detail: detail.into() }
+    }
+}
+
+impl Op {
+    /// The name for people, as in `subscribe`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Disconnect => "disconnect",
+            Self::Publish => "publish",
+            Self::Subscribe => "subscribe",
+            Self::Unsubscribe => "unsubscribe",
+        }
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Misuse(error) => error.fmt(f),
+            Self::Protocol(error) => error.fmt(f),
+            Self::Rejected(error) => error.fmt(f),
+            Self::Server(error) => error.fmt(f),
+            Self::Transport(error) => error.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Misuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DataTooLarge { len } => {
+                write!(f, "the payload has {len} bytes packed, the broker takes {MAX_DATA_BYTES}; split it")
+            }
+            Self::Encode(reason) => write!(f, "the payload cannot be written as MessagePack: {reason}"),
+            Self::Extension => f.write_str(
+                "the payload holds a MessagePack extension value, which brokers drop silently; send text or a number",
+            ),
+            Self::InvalidClientId(id) => {
+                write!(f, "client id {id:?} is not 1 to 64 of the characters A-Z a-z 0-9 _ -")
+            }
+            Self::InvalidFilter(value) => write!(
+                f,
+                "filter {value:?} is not valid: not empty, none of / # + |, and at least two values in a group"
+            ),
+            Self::InvalidPayload(error) => write!(f, "the payload is not one MessagePack value: {error}"),
+            Self::InvalidTopic { topic, reason } => write!(f, "topic {topic:?}: {reason}"),
+            Self::InvalidUrl { url, reason } => write!(f, "address {url:?}: {reason}"),
+            Self::TooManyFilters(count) => write!(f, "{count} filters, the broker takes {MAX_FILTERS} per topic"),
+            Self::NoToken => f.write_str("the token is empty"),
+        }
+    }
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Abandoned => f.write_str("the caller stopped waiting"),
+            Self::Closing => f.write_str("the client is disconnecting"),
+            Self::Disconnected => f.write_str("the client was disconnected by the application"),
+            Self::Full { pending, bytes } => write!(
+                f,
+                "too much is waiting ({pending} operations, {bytes} bytes); wait for outcomes before sending more"
+            ),
+            Self::NotConnected => f.write_str("not connected"),
+            Self::Superseded => f.write_str("a later call on the same topic took its place"),
+        }
+    }
+}
+
+impl fmt::Display for ProtocolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HeartbeatLost => f.write_str("the broker stopped answering heartbeats"),
+            Self::Timeout { op, after } => {
+                write!(f, "the broker did not answer {op} within {:.1} s", after.as_secs_f32())
+            }
+            Self::Unanswered => f.write_str("the broker answered a later request on this topic instead"),
+            Self::Undecodable(error) => write!(f, "the broker sent something undecodable: {error}"),
+        }
+    }
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(op) = self.op {
+            write!(f, "{op} refused: ")?;
+        }
+        f.write_str(&self.error)?;
+        if let Some(code) = self.code {
+            write!(f, " ({code})")?;
+        }
+        if let Some(topic) = &self.topic {
+            write!(f, " on {topic}")?;
+        }
+        if let Some(limit) = self.max_size_bytes {
+            write!(f, ", at most {limit} bytes")?;
+        }
+        for more in [&self.detail, &self.hint].into_iter().flatten() {
+            write!(f, ": {more}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for TransportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            TransportErrorKind::Closed(Some(code)) => write!(f, "connection closed by the peer ({code})")?,
+            TransportErrorKind::Closed(None) => f.write_str("connection ended without a goodbye")?,
+            TransportErrorKind::Connect => f.write_str("cannot connect")?,
+            TransportErrorKind::Io => f.write_str("the connection failed")?,
+            TransportErrorKind::Resolve => f.write_str("cannot resolve the host name")?,
+            TransportErrorKind::Timeout => f.write_str("connecting took too long")?,
+            TransportErrorKind::Tls => f.write_str("TLS failed")?,
+            TransportErrorKind::Upgrade(Some(status)) => write!(f, "no WebSocket there, HTTP {status}")?,
+            TransportErrorKind::Upgrade(None) => f.write_str("no WebSocket there")?,
+            TransportErrorKind::WebSocket => f.write_str("the peer broke the WebSocket protocol")?,
+        }
+        if self.detail.is_empty() { Ok(()) } else { write!(f, ": {}", self.detail) }
+    }
+}
+
+impl<T> fmt::Display for Refused<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl core::error::Error for Error {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Misuse(Misuse::InvalidPayload(error)) => Some(error),
+            Self::Protocol(ProtocolError::Undecodable(error)) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl<T: fmt::Debug> core::error::Error for Refused<T> {}
+
+macro_rules! into_error {
+    ($($kind:ident => $variant:ident),*) => {$(
+        impl From<$kind> for Error {
+            fn from(error: $kind) -> Self {
+                Self::$variant(error)
+            }
+        }
+    )*};
+}
+
+into_error!(Misuse => Misuse, ProtocolError => Protocol, Rejection => Rejected, TransportError => Transport);
+
+impl From<ServerError> for Error {
+    fn from(error: ServerError) -> Self {
+        Self::Server(Box::new(error))
+    }
+}
+
+impl<T> From<Refused<T>> for Error {
+    fn from(refused: Refused<T>) -> Self {
+        refused.error
+    }
+}

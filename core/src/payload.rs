@@ -1,0 +1,142 @@
+//! What a publish carries and a message delivers.
+
+use core::fmt;
+
+use bytes::Bytes;
+
+use crate::{
+    error::Misuse,
+    wire::{MAX_DATA_BYTES, RawValue},
+};
+
+/// Nesting depth that [`Payload::decode`] accepts unless told otherwise: typed decoding recurses, and a hostile sender
+/// must not be able to exhaust a thread's stack.
+pub const DEFAULT_MAX_DEPTH: usize = 64;
+
+/// One MessagePack value, owned. Cheap to clone.
+///
+/// Make one with [`encode`](Self::encode) from any serde type, or with [`from_msgpack`](Self::from_msgpack) from bytes.
+/// Read it with [`decode`](Self::decode), [`text`](Self::text), [`binary`](Self::binary) or [`raw`](Self::raw).
+#[derive(Clone, PartialEq, Eq)]
+pub struct Payload(Bytes);
+
+impl Payload {
+    /// Takes bytes that are already MessagePack.
+    ///
+    /// # Errors
+    /// [`Misuse::InvalidPayload`] when the bytes are not exactly one value.
+    pub fn from_msgpack(bytes: impl Into<Bytes>) -> Result<Self, Misuse> {
+        let bytes = bytes.into();
+        RawValue::parse(&bytes).map_err(Misuse::InvalidPayload)?;
+        Ok(Self(bytes))
+    }
+
+    /// Copies or shares the bytes of a value inside `frame`: what is small is copied, so that a queued message does
+    /// not pin a large read buffer.
+    pub(crate) fn from_frame(frame: &Bytes, value: RawValue<'_>) -> Self {
+        let bytes = value.as_bytes();
+        let large = bytes.len() >= 4096 && bytes.len() * 2 >= frame.len();
+        Self(if large { frame.slice_ref(bytes) } else { Bytes::copy_from_slice(bytes) })
+    }
+
+    /// Encodes any serde type. Structs become maps with named fields.
+    ///
+    /// # Errors
+    /// [`Misuse::Encode`] when the type cannot be written, [`Misuse::Extension`] when it holds a MessagePack extension.
+    #[cfg(feature = "std")]
+    pub fn encode<T: serde::Serialize + ?Sized>(value: &T) -> Result<Self, Misuse> {
+        use alloc::string::ToString;
+        let bytes =
+            rmp_serde::to_vec_named(value).map_err(|error| Misuse::Encode(error.to_string().into()))?;
+        let payload = Self::from_msgpack(bytes)?;
+        match payload.raw().find_extension() {
+            Some(_) => Err(Misuse::Extension),
+            None => Ok(payload),
+        }
+    }
+
+    /// Decodes into any serde type, which may borrow from the payload.
+    ///
+    /// Byte fields accept `bin` and `str`, because Kraken turns a `bin` that happens to be UTF-8 into `str`.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when the value is not of that type or nests deeper than [`DEFAULT_MAX_DEPTH`].
+    #[cfg(feature = "std")]
+    pub fn decode<'de, T: serde::Deserialize<'de>>(&'de self) -> Result<T, DecodeError> {
+        self.decode_with_depth(DEFAULT_MAX_DEPTH)
+    }
+
+    /// As [`decode`](Self::decode) with a nesting limit of your own.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode).
+    #[cfg(feature = "std")]
+    pub fn decode_with_depth<'de, T: serde::Deserialize<'de>>(
+        &'de self,
+        max_depth: usize,
+    ) -> Result<T, DecodeError> {
+        use alloc::string::ToString;
+        let mut reader = rmp_serde::Deserializer::from_read_ref(&self.0);
+        reader.set_max_depth(max_depth);
+        T::deserialize(&mut reader).map_err(|error| DecodeError(error.to_string().into()))
+    }
+
+    /// The text of a `str`, or of a `bin` that holds UTF-8.
+    pub fn text(&self) -> Option<&str> {
+        self.raw().as_str()
+    }
+
+    /// The bytes of a `bin` or a `str`.
+    pub fn binary(&self) -> Option<&[u8]> {
+        self.raw().as_binary()
+    }
+
+    /// The value, for reading without serde.
+    pub fn raw(&self) -> RawValue<'_> {
+        // Checked by every constructor.
+        RawValue::parse(&self.0).unwrap_or(RawValue::NIL)
+    }
+
+    /// The encoded bytes.
+    pub fn as_msgpack(&self) -> &Bytes {
+        &self.0
+    }
+
+    /// Packed size in bytes: what the broker's limit counts.
+    pub fn packed_len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether a broker would take this: within the size limit and without extensions.
+    pub(crate) fn check_sendable(&self) -> Result<(), Misuse> {
+        if self.0.len() > MAX_DATA_BYTES {
+            return Err(Misuse::DataTooLarge { len: self.0.len() });
+        }
+        match self.raw().find_extension() {
+            Some(_) => Err(Misuse::Extension),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Shows kind and size only.
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.raw(), f)
+    }
+}
+
+/// A payload that is not of the type asked for.
+#[cfg(feature = "std")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DecodeError(alloc::boxed::Box<str>);
+
+#[cfg(feature = "std")]
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the payload is not of the expected type: {}", self.0)
+    }
+}
+
+#[cfg(feature = "std")]
+impl core::error::Error for DecodeError {}
