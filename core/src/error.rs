@@ -351,14 +351,36 @@ impl<T> fmt::Display for Refused<T> {
 
 impl core::error::Error for Error {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        // Each kind speaks for itself in `Display`, so its own cause comes next.
         match self {
-            Self::Misuse(Misuse::InvalidPayload(error)) => Some(error),
-            Self::Protocol(ProtocolError::Undecodable(error)) => Some(error),
+            Self::Misuse(error) => error.source(),
+            Self::Protocol(error) => error.source(),
+            Self::Rejected(_) | Self::Server(_) | Self::Transport(_) => None,
+        }
+    }
+}
+
+impl core::error::Error for ProtocolError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Undecodable(error) => Some(error),
             _ => None,
         }
     }
 }
 
+impl core::error::Error for Misuse {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::InvalidPayload(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl core::error::Error for Rejection {}
+impl core::error::Error for ServerError {}
+impl core::error::Error for TransportError {}
 impl<T: fmt::Debug> core::error::Error for Refused<T> {}
 
 macro_rules! into_error {

@@ -1,10 +1,133 @@
-//! I/O-free client state machine and wire format of the NoLag realtime protocol.
+//! The client side of the NoLag realtime protocol as a deterministic state machine without I/O.
+//!
+//! [`ClientCore`] holds everything that can go wrong with a realtime connection: the handshake, reconnecting,
+//! resubscribing, matching replies, acks, limits, back-pressure, leaving. It opens no socket, reads no clock and starts
+//! no thread, so it runs in any event loop, in a simulator at thousands of times real speed, and in a fuzzer. Most users
+//! want the `nolag` crate, which moves its bytes with tokio. This crate is for those who embed, simulate or inspect.
+//!
+//! # The loop
+//!
+//! A WebSocket message is the boundary. Whatever your loop looks like, each turn does the same five things:
+//!
+//! 1. tell the core what happened: [`handle_transport`](ClientCore::handle_transport) and, when
+//!    [`poll_timeout`](ClientCore::poll_timeout)'s instant has come, [`handle_timeout`](ClientCore::handle_timeout);
+//! 2. send what [`poll_transmit`](ClientCore::poll_transmit) appends to your buffer;
+//! 3. do what [`poll_action`](ClientCore::poll_action) asks: open or close a transport;
+//! 4. take [`poll_event`](ClientCore::poll_event) and [`poll_message`](ClientCore::poll_message);
+//! 5. wait until something happens or `poll_timeout` comes, reading only while
+//!    [`wants_input`](ClientCore::wants_input) says so.
+//!
+//! The order does not matter and nothing breaks when a step is repeated. Here is a whole client, with a stand-in for the
+//! broker where a socket would be:
+//!
+//! ```
+//! use std::{collections::VecDeque, time::Duration};
+//!
+//! use bytes::{Bytes, BytesMut};
+//! use nolag_core::{
+//!     Action, ClientCore, Config, Disconnect, Event, Instant, Outcome, Payload, Publish, Subscribe, TransportEvent,
+//!     TransportEventKind,
+//! };
+//!
+//! # // What a broker would answer, in a few lines.
+//! # fn broker(frame: &[u8]) -> Vec<Bytes> {
+//! #     use nolag_core::wire::{AuthReply, ClientFrame, Message, ServerFrame, Text};
+//! #     let replies = match ClientFrame::decode(frame).unwrap() {
+//! #         ClientFrame::Auth(_) => vec![ServerFrame::Auth(AuthReply {
+//! #             success: true, actor_token_id: Some("alice"), protocol_version: Some(2), ..AuthReply::default()
+//! #         })],
+//! #         ClientFrame::Subscribe(s) => vec![ServerFrame::Subscribed { topic: Text::Str(s.topic), load_balance: false }],
+//! #         ClientFrame::Publish(p) => vec![
+//! #             ServerFrame::Published { topic: Text::Str(p.topic), msg_ref: Text::Str(p.msg_ref.unwrap()) },
+//! #             ServerFrame::Message(Message {
+//! #                 topic: Text::Str(p.topic), data: p.data, msg_id: None, requires_ack: None, filter: None,
+//! #                 is_replay: None, from: None, from_type: None,
+//! #             }),
+//! #         ],
+//! #         _ => vec![],
+//! #     };
+//! #     replies.iter().map(|reply| { let mut out = BytesMut::new(); reply.encode(&mut out); out.freeze() }).collect()
+//! # }
+//! let mut now = Instant::ZERO; // yours would come from a monotonic clock
+//! let mut core = ClientCore::new(Config::new("dev-token-alice"), 42, now)?;
+//! let mut inbound: VecDeque<TransportEvent> = VecDeque::new(); // yours would be a socket
+//!
+//! core.connect(now)?;
+//! core.subscribe(now, Subscribe::new("demo/general/messages"))?;
+//! let mut heard = Vec::new();
+//!
+//! while heard.is_empty() {
+//!     // 1. What happened.
+//!     for event in inbound.drain(..) {
+//!         core.handle_transport(now, event);
+//!     }
+//!     if core.poll_timeout().is_some_and(|at| at <= now) {
+//!         core.handle_timeout(now);
+//!     }
+//!     // 2. What to send: one WebSocket message at a time.
+//!     let mut out = BytesMut::new();
+//!     while let Some(transmit) = core.poll_transmit(now, &mut out) {
+//!         let frame = out.split_off(out.len() - transmit.len);
+//!         for reply in broker(&frame) {
+//!             let kind = TransportEventKind::Message(reply);
+//!             inbound.push_back(TransportEvent { id: transmit.transport, kind });
+//!         }
+//!     }
+//!     // 3. What to do.
+//!     while let Some(action) = core.poll_action() {
+//!         match action {
+//!             Action::OpenTransport { id } => {
+//!                 inbound.push_back(TransportEvent { id, kind: TransportEventKind::Opened });
+//!             }
+//!             _ => inbound.clear(),
+//!         }
+//!     }
+//!     // 4. What to tell the application.
+//!     while let Some(event) = core.poll_event() {
+//!         match event {
+//!             Event::Done { outcome: Outcome::Subscribed { .. }, .. } => {
+//!                 let hello = Payload::encode("hello")?;
+//!                 core.publish(now, Publish::new("demo/general/messages", hello))?;
+//!             }
+//!             Event::Done { outcome, .. } => assert_eq!(outcome.error(), None),
+//!             _ => {}
+//!         }
+//!     }
+//!     while let Some(message) = core.poll_message() {
+//!         heard.push(message.payload.decode::<String>()?);
+//!     }
+//!     // 5. Wait. Here time simply passes.
+//!     now = now + Duration::from_millis(1);
+//! }
+//! assert_eq!(heard, ["hello"]);
+//!
+//! core.disconnect(now, Disconnect::Now);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is promised
+//!
+//! * Every accepted command ends in exactly one [`Event::Done`], whatever the network does.
+//! * Any bytes from the network are survived, and no peer can make memory grow without bound: [`Limits`] bounds what
+//!   waits, and reports that nobody polls are counted and dropped.
+//! * The same configuration, seed and calls give the same outputs, byte for byte.
+//! * Nothing is done behind your back: a subscription that the broker ends, a message that is dropped, an error that
+//!   belongs to no command each have an [`Event`].
+//! * A panic is a bug.
+//!
+//! # Features
+//!
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `std` | yes | typed payloads through serde: [`Payload::encode`] and [`Payload::decode`] |
+//!
+//! Without it the crate is `no_std` and needs `alloc`; payloads are then made and read as MessagePack.
+
 #![no_std]
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 extern crate alloc;
-#[cfg(feature = "std")]
-extern crate std;
 
 mod client;
 mod error;
@@ -15,8 +138,14 @@ mod time;
 mod topic;
 pub mod wire;
 
-pub use client::*;
-pub use error::*;
+pub use client::{
+    AckPolicy, Action, ClientCore, Config, Disconnect, Event, Limits, Message, MessageMeta, OpId, Outcome,
+    OverflowPolicy, Publish, ReconnectPolicy, Session, Stats, Status, Subscribe, SubscribeOptions, SubscriptionId,
+    SubscriptionInfo, Transmit, TransportEvent, TransportEventKind, TransportId,
+};
+pub use error::{
+    Error, Misuse, Op, ProtocolError, Refused, Rejection, ServerError, TransportError, TransportErrorKind,
+};
 #[cfg(feature = "std")]
 pub use payload::DecodeError;
 pub use payload::{DEFAULT_MAX_DEPTH, Payload};

@@ -1,0 +1,23 @@
+//! Proves that the core runs without the standard library.
+
+#![no_std]
+
+use nolag_core::{ClientCore, Config, Disconnect, Instant};
+
+#[global_allocator]
+static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}
+
+/// Runs a core through its life, so that nothing of it is left out of the link.
+pub extern "C" fn nolag_run(now: u64) -> bool {
+    let now = Instant::from_micros(now);
+    let Ok(mut core) = ClientCore::new(Config::new("token"), 1, now) else { return false };
+    let connecting = core.connect(now).is_ok();
+    core.handle_timeout(now);
+    core.disconnect(now, Disconnect::Now);
+    connecting && core.poll_event().is_some()
+}

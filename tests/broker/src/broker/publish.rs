@@ -1,0 +1,325 @@
+//! `publish` and the deliveries that follow.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use nolag_core::wire::{
+    ErrorFrame, FrameMap, Key, Kind, MAX_FILTERS, Message, RawValue, ServerFrame, Text, canonical_group,
+    is_valid_filter,
+};
+
+use super::{
+    BrokerCore, ConnectionId, Crash, as_text, as_value,
+    connection::{Selector, Subscription},
+    encode,
+    routes::{GroupKey, Route},
+};
+use crate::{
+    auth::{Access, Resolved},
+    profile::PublishCheck,
+    topic,
+};
+
+/// A message on its way to subscribers.
+#[derive(Debug)]
+pub(super) struct Published {
+    /// The internal topic, filter included.
+    pub(super) topic: String,
+    data: Bytes,
+    msg_id: Option<String>,
+    actor_id: String,
+    /// Spared its own copy: the publisher with `echo: false`.
+    hidden_from: Option<ConnectionId>,
+}
+
+impl Published {
+    pub(super) fn size(&self) -> usize {
+        256 + 2 * self.topic.len() + self.data.len()
+    }
+}
+
+/// The parts of a publish that replies repeat.
+struct Reply<'a> {
+    topic: Text<'a>,
+    msg_ref: Option<Text<'a>>,
+}
+
+/// How a message reaches a subscription.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Delivery {
+    Broadcast,
+    LoadBalanced,
+    Retained,
+}
+
+impl BrokerCore {
+    pub(super) fn publish(&mut self, conn: ConnectionId, map: &FrameMap<'_>) -> Result<(), Crash> {
+        let (Some(topic), Some(data)) = (map.get(Key::Topic), map.get(Key::Data)) else { return Ok(()) };
+        let echoed_topic = self.echo(topic)?;
+        // Only text that is not empty asks for an acknowledgement.
+        let msg_ref = map.get(Key::MsgRef).and_then(RawValue::as_str).filter(|msg_ref| !msg_ref.is_empty());
+        let reply = Reply { topic: as_text(&echoed_topic), msg_ref: msg_ref.map(Text::Str) };
+        let mut data = self.echo(data)?;
+        let Some(resolved) = self.check_publish(conn, topic, &data, &reply)? else { return Ok(()) };
+        let filter = match self.publish_filter(map) {
+            Ok(filter) => filter,
+            Err(detail) => {
+                let error = ErrorFrame {
+                    error: "invalid_filter",
+                    code: Some(42960),
+                    detail: Some(Text::Str(detail)),
+                    ..ErrorFrame::default()
+                };
+                self.refuse_publish(conn, &reply, error);
+                return Ok(());
+            }
+        };
+        let retain = match map.get(Key::Retain) {
+            Some(retain) if retain.as_bool().is_none() && self.rules.crashes_on_retain => return Err(Crash),
+            retain => retain.and_then(RawValue::as_bool).unwrap_or(false),
+        };
+        let echo = map.bool(Key::Echo) != Some(false);
+        let mut msg_id = self.record_messages.then(|| self.random.uuid());
+        if self.rules.unwraps_envelopes {
+            if msg_id.is_none() {
+                if let Some((id, inner)) = unwrap_recorded(&data) {
+                    (msg_id, data) = (Some(id), inner);
+                }
+            }
+            if echo {
+                data = unwrap_sender(&data).unwrap_or(data);
+            }
+        }
+        let actor_id = self.actor_id(conn).unwrap_or_default();
+        let topic = match filter {
+            Some(filter) => format!("{}/{filter}", resolved.base),
+            None => resolved.base,
+        };
+        let message =
+            Arc::new(Published { topic, data, msg_id, actor_id, hidden_from: (!echo).then_some(conn) });
+        if retain {
+            self.retained.store(message.clone(), self.now);
+        }
+        if let Some(msg_ref) = reply.msg_ref {
+            self.send_frame(conn, &ServerFrame::Published { topic: reply.topic, msg_ref });
+        }
+        self.deliver(&message);
+        Ok(())
+    }
+
+    /// Runs the checks in the profile's order. `None` when the publish was refused and answered.
+    fn check_publish(
+        &mut self,
+        conn: ConnectionId,
+        topic: RawValue<'_>,
+        data: &Bytes,
+        reply: &Reply<'_>,
+    ) -> Result<Option<Resolved>, Crash> {
+        let mut resolved = None;
+        for check in self.rules.publish_checks {
+            let error = match check {
+                PublishCheck::Rate if self.is_too_fast(conn) => {
+                    ErrorFrame { error: "rate_limit_exceeded", code: Some(42910), ..ErrorFrame::default() }
+                }
+                PublishCheck::Size if self.limits.max_data_bytes.is_some_and(|max| data.len() > max) => {
+                    ErrorFrame {
+                        error: "message_too_large",
+                        code: Some(42930),
+                        max_size_bytes: self.limits.max_data_bytes.map(|max| max as u64),
+                        ..ErrorFrame::default()
+                    }
+                }
+                PublishCheck::Access => {
+                    let topic = topic.as_str().ok_or(Crash)?;
+                    let identity =
+                        self.connections.get(&conn).and_then(|connection| connection.identity.as_ref());
+                    resolved = identity.and_then(|identity| identity.actor.resolve(topic, Access::Publish));
+                    if resolved.is_none() {
+                        self.refuse_topic(conn, reply.topic, reply.msg_ref);
+                        return Ok(None);
+                    }
+                    continue;
+                }
+                PublishCheck::Rate | PublishCheck::Size => continue,
+            };
+            self.refuse_publish(conn, reply, error);
+            return Ok(None);
+        }
+        Ok(resolved)
+    }
+
+    fn refuse_publish(&mut self, conn: ConnectionId, reply: &Reply<'_>, error: ErrorFrame<'_>) {
+        self.send_error(conn, ErrorFrame { topic: Some(reply.topic), msg_ref: reply.msg_ref, ..error });
+    }
+
+    fn is_too_fast(&mut self, conn: ConnectionId) -> bool {
+        let second = self.wall_clock.as_micros() + u128::from(self.now.as_micros());
+        let second = u64::try_from(second / 1_000_000).unwrap_or(u64::MAX);
+        let (Some(limit), Some(connection)) =
+            (self.limits.publishes_per_second, self.connections.get_mut(&conn))
+        else {
+            return false;
+        };
+        !connection.publishes.count(second, limit)
+    }
+
+    /// The one filter that a publish goes to.
+    fn publish_filter(&self, map: &FrameMap<'_>) -> Result<Option<String>, &'static str> {
+        const BAD: &str = "filter values are non-empty text without / # + |";
+        let strict = self.rules.checks_publish_filters;
+        if let Some(filter) = map.present(Key::Filter) {
+            match filter.as_str() {
+                Some(filter) if !strict || is_valid_filter(filter) => return Ok(Some(filter.into())),
+                None if !strict => {}
+                _ => return Err(BAD),
+            }
+        }
+        let Some(items) = map.get(Key::Filters).and_then(RawValue::items) else { return Ok(None) };
+        if strict && items.clone().take(MAX_FILTERS + 1).count() > MAX_FILTERS {
+            return Err("at most 100 filters");
+        }
+        let values: Option<Vec<&str>> = items.map(RawValue::as_str).collect();
+        match values {
+            Some(values) if strict && !values.iter().all(|value| is_valid_filter(value)) => Err(BAD),
+            Some(values) if !values.is_empty() => Ok(Some(canonical_group(values.into_iter()))),
+            None if strict => Err(BAD),
+            _ => Ok(None),
+        }
+    }
+
+    fn actor_id(&self, conn: ConnectionId) -> Option<String> {
+        Some(self.connections.get(&conn)?.identity.as_ref()?.actor.actor_id.clone())
+    }
+
+    /// Sends a live message to every subscription that wants it, and to one member of each load-balance group.
+    fn deliver(&mut self, message: &Published) {
+        let mut encoded = BTreeMap::new();
+        let mut groups: BTreeMap<GroupKey, Vec<Route>> = BTreeMap::new();
+        for (conn, topic) in self.routes.candidates(&message.topic) {
+            let Some((subscription, rest)) = self.wanted(conn, &topic, message, None) else { continue };
+            match &subscription.group {
+                None => {
+                    let frame =
+                        self.message_frame(message, subscription, &topic, Delivery::Broadcast, &mut encoded);
+                    self.send(conn, frame);
+                }
+                Some(group) => {
+                    for selector in subscription.live.iter().filter(|selector| selector.selects(rest)) {
+                        let key = (group.clone(), subscription.base.clone(), selector.clone());
+                        groups.entry(key).or_default().push((conn, topic.clone()));
+                    }
+                }
+            }
+        }
+        for (key, members) in groups {
+            let Some((conn, topic)) = self.groups.choose(&key, members) else { continue };
+            let Some((subscription, _)) = self.wanted(conn, &topic, message, None) else { continue };
+            let frame =
+                self.message_frame(message, subscription, &topic, Delivery::LoadBalanced, &mut encoded);
+            self.send(conn, frame);
+        }
+    }
+
+    /// Sends the retained messages of a subscription, or of those of its filters that are new.
+    pub(super) fn deliver_retained(
+        &mut self,
+        conn: ConnectionId,
+        topic: &str,
+        new: Option<&BTreeSet<Selector>>,
+    ) {
+        self.retained.expire(self.now);
+        let found =
+            self.connections.get(&conn).and_then(|connection| connection.subscriptions.get_key_value(topic));
+        let Some((topic, subscription)) = found else { return };
+        let topic = topic.clone();
+        let selectors = new.unwrap_or(&subscription.live);
+        for message in self.retained.matching(subscription, selectors.iter()) {
+            let Some((subscription, _)) = self.wanted(conn, &topic, &message, new) else { continue };
+            let frame =
+                self.message_frame(&message, subscription, &topic, Delivery::Retained, &mut BTreeMap::new());
+            self.send(conn, frame);
+        }
+    }
+
+    /// The subscription, if the message is for it, and what follows its topic in the message's.
+    fn wanted<'m>(
+        &self,
+        conn: ConnectionId,
+        topic: &Arc<str>,
+        message: &'m Published,
+        only: Option<&BTreeSet<Selector>>,
+    ) -> Option<(&Subscription, Option<&'m str>)> {
+        let connection = self.connections.get(&conn)?;
+        let own = || {
+            connection.identity.as_ref().is_some_and(|identity| identity.actor.actor_id == message.actor_id)
+        };
+        if message.hidden_from == Some(conn) || (self.rules.hides_own_messages && own()) {
+            return None;
+        }
+        let subscription = connection.subscriptions.get(topic)?;
+        let rest = topic::remainder(&subscription.base, &message.topic)?;
+        let selectors = only.unwrap_or(&subscription.live);
+        selectors.iter().any(|selector| selector.selects(rest)).then_some((subscription, rest))
+    }
+
+    /// The frame of a delivery. Subscriptions of the same topic and mode share it.
+    fn message_frame(
+        &self,
+        message: &Published,
+        subscription: &Subscription,
+        topic: &Arc<str>,
+        delivery: Delivery,
+        encoded: &mut BTreeMap<(Arc<str>, Option<String>), Bytes>,
+    ) -> Bytes {
+        let rest = topic::remainder(&subscription.base, &message.topic).flatten();
+        let unfiltered = subscription.live.contains(&Selector::All);
+        let leaks = self.rules.leaks_internal_topics
+            && delivery == Delivery::LoadBalanced
+            && topic::has_wildcard(&subscription.base);
+        let (shown, filter) = match self.rules.unfiltered_filter {
+            _ if leaks => (message.topic.as_str(), None),
+            Some(filter) if delivery == Delivery::Broadcast && unfiltered => (topic.as_ref(), Some(filter)),
+            _ => (topic.as_ref(), rest),
+        };
+        let frame = || {
+            encode(&ServerFrame::Message(Message {
+                topic: Text::Str(shown),
+                data: as_value(&message.data),
+                msg_id: message.msg_id.as_deref(),
+                requires_ack: message.msg_id.is_some().then_some(true),
+                filter,
+                is_replay: None,
+                from: self.rules.stamps_sender.then_some(message.actor_id.as_str()),
+                from_type: self.rules.stamps_sender.then_some("actor"),
+            }))
+        };
+        let shared = (Arc::from(shown), filter.map(String::from));
+        encoded.entry(shared).or_insert_with(frame).clone()
+    }
+}
+
+/// Takes `{_msgId, _data}` apart: with recording off, Kraken 0.4 takes such a payload for its own record.
+fn unwrap_recorded(data: &Bytes) -> Option<(String, Bytes)> {
+    Some((field(data, "_msgId")?.as_str()?.into(), owned(data, field(data, "_data")?)))
+}
+
+/// Takes `{_sender, data}` apart: Kraken 0.4 takes such a payload for its own envelope.
+fn unwrap_sender(data: &Bytes) -> Option<Bytes> {
+    field(data, "_sender")?;
+    Some(owned(data, field(data, "data")?))
+}
+
+fn field<'a>(data: &'a Bytes, name: &str) -> Option<RawValue<'a>> {
+    let entries = as_value(data).entries()?;
+    entries
+        .filter(|(key, _)| key.kind() == Kind::Text && key.as_str() == Some(name))
+        .last()
+        .map(|(_, value)| value)
+}
+
+fn owned(whole: &Bytes, part: RawValue<'_>) -> Bytes {
+    whole.slice_ref(part.as_bytes())
+}

@@ -1,0 +1,69 @@
+//! What a broker is started with.
+
+use std::time::Duration;
+
+use nolag_core::wire::{MAX_DATA_BYTES, MAX_FRAME_BYTES};
+
+use crate::{AuthConfig, Profile};
+
+/// Configuration of a [`BrokerCore`](crate::BrokerCore).
+#[derive(Debug, Clone)]
+pub struct BrokerConfig {
+    /// The broker to imitate.
+    pub profile: Profile,
+    /// Who may connect and what they may do.
+    pub auth: AuthConfig,
+    /// Limits; each can be lifted.
+    pub limits: Limits,
+    /// Whether messages carry `msgId` and `requiresAck`. Real brokers do unless told otherwise.
+    pub record_messages: bool,
+    /// Where message ids come from. The same seed and inputs give the same outputs.
+    pub seed: u64,
+    /// Unix time at [`Instant::ZERO`](nolag_core::Instant::ZERO): the publish limit counts per wall-clock second.
+    pub wall_clock: Duration,
+}
+
+/// Everything at its default: Kraken 0.10, any token welcome, the usual limits, seed 0, started in 1970.
+impl Default for BrokerConfig {
+    fn default() -> Self {
+        Self {
+            profile: Profile::default(),
+            auth: AuthConfig::allow_all(),
+            limits: Limits::default(),
+            record_messages: true,
+            seed: 0,
+            wall_clock: Duration::ZERO,
+        }
+    }
+}
+
+/// Limits per connection. `None` lifts a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Publishes in one wall-clock second; more are refused with 42910.
+    pub publishes_per_second: Option<u32>,
+    /// Packed bytes of `data`; more is refused with 42930.
+    pub max_data_bytes: Option<usize>,
+    /// Bytes of one WebSocket message; more closes with 1009.
+    pub max_frame_bytes: Option<usize>,
+    /// Silence after which the connection is closed with 1000.
+    pub idle_timeout: Option<Duration>,
+}
+
+impl Limits {
+    /// No limits at all.
+    pub const NONE: Self =
+        Self { publishes_per_second: None, max_data_bytes: None, max_frame_bytes: None, idle_timeout: None };
+}
+
+/// The limits of real brokers.
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            publishes_per_second: Some(50),
+            max_data_bytes: Some(MAX_DATA_BYTES),
+            max_frame_bytes: Some(MAX_FRAME_BYTES),
+            idle_timeout: Some(Duration::from_secs(60)),
+        }
+    }
+}
