@@ -87,7 +87,9 @@ pub fn is_valid_filter(value: &str) -> bool {
 
 /// The composite that a publish with several `filters` goes to (protocol-facts §8).
 pub fn canonical_group<'s>(values: impl Iterator<Item = &'s str>) -> String {
-    let mut values: Vec<String> = values.map(str::to_lowercase).collect();
+    // One character at a time, as Erlang does: `str::to_lowercase` would write a final sigma differently.
+    let lower = |value: &str| value.chars().flat_map(char::to_lowercase).collect();
+    let mut values: Vec<String> = values.map(lower).collect();
     values.sort_unstable();
     values.join("|")
 }

@@ -1,6 +1,6 @@
 //! Every way in which a frame may come back different from the codec and still be the same frame.
 //!
-//! Nothing else in this crate forgives a difference. The rules are also printed by `nolag-conformance --help`.
+//! Nothing else in this crate forgives a difference. The rules are also printed by `nolag-conformance traces --help`.
 
 use crate::value::{Fields, Id, Value, Values};
 
@@ -15,7 +15,8 @@ pub struct Rule {
     pub why: &'static str,
 }
 
-/// The rules, each applied by the function of this module that names it.
+/// The rules. Those on numbers and order are the nature of [`Values`], those on defaults and unnamed fields the table of
+/// [`client_fields`](crate::client_fields), the one on malformed messages is in [`mode`](crate::mode), the rest is below.
 pub const RULES: &[Rule] = &[
     Rule {
         mode: "both",
@@ -38,13 +39,13 @@ pub const RULES: &[Rule] = &[
         why: "brokers ignore them",
     },
     Rule {
-        mode: "encode",
+        mode: "both",
         what: "a message marked malformed may decode if bad UTF-8 in parts that are passed on unread is its only defect",
         why: "payloads are relayed without being read; each broker judges their text itself",
     },
     Rule {
         mode: "decode",
-        what: "nil equals absent, except in payloads and presence",
+        what: "nil equals absent, except in payloads, presence and lists",
         why: "brokers write nil for what they do not know, such as projectId",
     },
     Rule {

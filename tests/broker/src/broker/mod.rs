@@ -247,6 +247,16 @@ impl BrokerCore {
         }
     }
 
+    /// Loses all memory and drops every connection without a close frame, as a broker that is killed and started
+    /// again. Configuration and connection ids go on.
+    pub fn restart(&mut self, now: Instant) {
+        self.advance(now);
+        let open: Vec<_> = self.connections.keys().chain(self.held_closes.keys()).copied().collect();
+        open.into_iter().for_each(|conn| self.cut(now, conn));
+        self.retained = Retained::default();
+        self.resume = ResumeMemory::default();
+    }
+
     /// Closes a connection with a close frame of the caller's choice.
     pub fn close(&mut self, now: Instant, conn: ConnectionId, code: u16, reason: &'static str) {
         self.advance(now);

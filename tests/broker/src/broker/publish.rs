@@ -84,10 +84,10 @@ impl BrokerCore {
         let echo = map.bool(Key::Echo) != Some(false);
         let mut msg_id = self.record_messages.then(|| self.random.uuid());
         if self.rules.unwraps_envelopes {
-            if msg_id.is_none() {
-                if let Some((id, inner)) = unwrap_recorded(&data) {
-                    (msg_id, data) = (Some(id), inner);
-                }
+            if msg_id.is_none()
+                && let Some((id, inner)) = unwrap_recorded(&data)
+            {
+                (msg_id, data) = (Some(id), inner);
             }
             if echo {
                 data = unwrap_sender(&data).unwrap_or(data);

@@ -11,8 +11,11 @@ use nolag_core::{
 /// How long a memory outlives its last connection.
 const LIFETIME: Duration = Duration::from_secs(3600);
 
-/// Memories kept; above it the one that would expire first goes.
-const MAX_MEMORIES: usize = 10_000;
+/// Bytes of one memory; further subscriptions are not remembered.
+const MAX_MEMORY_BYTES: usize = 8 << 20;
+
+/// Bytes of memories that nobody holds; above it those that would expire first go.
+const MAX_IDLE_BYTES: usize = 64 << 20;
 
 /// Names a client instance: its actor, and the cleaned `clientId` if it sent one.
 pub(super) type ResumeKey = (String, Option<String>);
@@ -32,6 +35,7 @@ pub(super) struct Remembered {
 #[derive(Debug, Default)]
 struct Memory {
     topics: BTreeMap<String, Remembered>,
+    bytes: usize,
     connections: usize,
     expires: Option<Instant>,
 }
@@ -48,7 +52,7 @@ impl ResumeMemory {
         self.expire(now);
         let memory = self.memories.entry(key.clone()).or_default();
         if !reconnect && memory.connections == 0 {
-            memory.topics.clear();
+            *memory = Memory::default();
         }
         memory.connections += 1;
         memory.expires = None;
@@ -66,11 +70,12 @@ impl ResumeMemory {
             return;
         }
         memory.expires = Some(now + LIFETIME);
-        let expiring = self.memories.iter().filter_map(|(key, memory)| Some((memory.expires?, key)));
-        if expiring.clone().count() > MAX_MEMORIES {
-            if let Some(oldest) = expiring.min().map(|(_, key)| key.clone()) {
-                self.memories.remove(&oldest);
-            }
+        let idle = |memory: &&Memory| memory.expires.is_some();
+        let mut bytes: usize = self.memories.values().filter(idle).map(Memory::size).sum();
+        while bytes > MAX_IDLE_BYTES {
+            let idle = self.memories.iter().filter_map(|(key, memory)| Some((memory.expires?, key)));
+            let Some(first) = idle.min().map(|(_, key)| key.clone()) else { break };
+            bytes -= self.memories.remove(&first).map_or(0, |memory| memory.size());
         }
     }
 
@@ -81,22 +86,23 @@ impl ResumeMemory {
     /// Notes a subscription.
     pub(super) fn remember(&mut self, key: &ResumeKey, topic: &str, subscription: Remembered) {
         if let Some(memory) = self.memories.get_mut(key) {
-            memory.topics.insert(topic.into(), subscription);
+            memory.put(topic, subscription);
         }
     }
 
     /// Notes the new filters of a subscription.
     pub(super) fn remember_filters(&mut self, key: &ResumeKey, topic: &str, filters: Bytes) {
-        let memory = self.memories.get_mut(key);
-        if let Some(subscription) = memory.and_then(|memory| memory.topics.get_mut(topic)) {
+        let Some(memory) = self.memories.get_mut(key) else { return };
+        if let Some(mut subscription) = memory.take(topic) {
             subscription.options.insert(Key::Filters.as_str(), filters);
+            memory.put(topic, subscription);
         }
     }
 
     /// Forgets a subscription.
     pub(super) fn forget(&mut self, key: &ResumeKey, topic: &str) {
         if let Some(memory) = self.memories.get_mut(key) {
-            memory.topics.remove(topic);
+            memory.take(topic);
         }
     }
 
@@ -115,5 +121,68 @@ impl ResumeMemory {
             }
         }
         out.freeze()
+    }
+}
+
+impl Memory {
+    fn put(&mut self, topic: &str, subscription: Remembered) {
+        self.take(topic);
+        let size = subscription.size(topic);
+        if self.bytes + size <= MAX_MEMORY_BYTES {
+            self.bytes += size;
+            self.topics.insert(topic.into(), subscription);
+        }
+    }
+
+    fn take(&mut self, topic: &str) -> Option<Remembered> {
+        let subscription = self.topics.remove(topic)?;
+        self.bytes -= subscription.size(topic);
+        Some(subscription)
+    }
+
+    fn size(&self) -> usize {
+        256 + self.bytes
+    }
+}
+
+impl Remembered {
+    fn size(&self, topic: &str) -> usize {
+        128 + topic.len() + self.options.values().map(|value| 64 + value.len()).sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(memory: &mut ResumeMemory, key: &ResumeKey, count: usize) {
+        for n in 0..count {
+            let filters = Bytes::from(vec![0xa1; 900_000]);
+            let options = BTreeMap::from([(Key::Filters.as_str(), filters)]);
+            memory.remember(key, &format!("topic {n}"), Remembered { options });
+        }
+    }
+
+    #[test]
+    fn client_ids_are_cleaned() {
+        assert_eq!(clean_client_id("lap top_1-é!").as_deref(), Some("laptop_1-"));
+        assert_eq!(clean_client_id(&"x".repeat(99)).map(|id| id.len()), Some(64));
+        assert_eq!(clean_client_id("é !"), None);
+    }
+
+    #[test]
+    fn one_memory_and_all_idle_ones_together_are_bounded() {
+        let mut memory = ResumeMemory::default();
+        for n in 0..20 {
+            let key = (format!("actor {n}"), None);
+            memory.hold(&key, false, Instant::ZERO);
+            fill(&mut memory, &key, 20);
+            memory.release(&key, Instant::from_micros(n));
+        }
+        let sizes: Vec<_> = memory.memories.values().map(Memory::size).collect();
+        assert!(sizes.iter().all(|size| *size <= MAX_MEMORY_BYTES + 256));
+        assert!(sizes.iter().sum::<usize>() <= MAX_IDLE_BYTES);
+        assert!(memory.memories.contains_key(&("actor 19".into(), None)), "the newest stays");
+        assert!(!memory.memories.contains_key(&("actor 0".into(), None)), "the oldest goes");
     }
 }

@@ -173,7 +173,7 @@ impl BrokerCore {
     }
 
     fn restore_one(&mut self, conn: ConnectionId, restored: &RestoredSubscription<'_>) -> bool {
-        let group = restored.load_balance.then(|| match restored.load_balance_group {
+        let group = restored.load_balance.then_some(match restored.load_balance_group {
             Some(name) => Group::Named(name),
             None => Group::OfActor,
         });

@@ -1,0 +1,228 @@
+//! The broker behind a WebSocket server.
+
+mod auth_file;
+mod connection;
+mod task;
+
+use std::{
+    fmt, io,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    extract::{State, WebSocketUpgrade},
+    http::header::CONTENT_TYPE,
+    response::{IntoResponse, Response},
+    routing::get,
+    serve::ListenerExt,
+};
+use nolag_core::Instant;
+use tokio::{
+    net::TcpListener,
+    sync::{mpsc, oneshot},
+    task::JoinHandle,
+};
+
+use crate::{AuthConfig, AuthError, BrokerConfig, BrokerCore};
+use task::{BrokerTask, Call, Event};
+
+/// The port that Kraken listens on.
+const KRAKEN_PORT: u16 = 8080;
+
+/// Messages from clients that may wait for the broker; then their sockets are read no further.
+const EVENT_QUEUE: usize = 1024;
+
+/// How long a shutdown waits for clients to answer the close frame.
+const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(3);
+
+/// What a [`Server`] is started with.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// Where to listen; port 0 picks a free one.
+    pub addr: SocketAddr,
+    /// The broker. `wall_clock` is set by the server.
+    pub config: BrokerConfig,
+    /// A Kraken `auth.json`. It replaces `config.auth`, and is read again whenever it changes.
+    pub auth_file: Option<PathBuf>,
+}
+
+/// Loopback, Kraken's port 8080, the default broker, no auth file.
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            addr: (Ipv4Addr::LOCALHOST, KRAKEN_PORT).into(),
+            config: BrokerConfig::default(),
+            auth_file: None,
+        }
+    }
+}
+
+/// Why a [`Server`] did not start.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// The auth file is not usable.
+    Auth(AuthError),
+    /// The address is not free or not allowed.
+    Bind {
+        /// The address asked for.
+        addr: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auth(error) => error.fmt(f),
+            Self::Bind { addr, source } => {
+                write!(
+                    f,
+                    "cannot listen on {addr}: {source}; choose another port, or port 0 for any free one"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for ServerError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Auth(error) => Some(error),
+            Self::Bind { source, .. } => Some(source),
+        }
+    }
+}
+
+impl From<AuthError> for ServerError {
+    fn from(error: AuthError) -> Self {
+        Self::Auth(error)
+    }
+}
+
+/// The server has ended, so there is no broker to ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stopped;
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the broker has stopped; start another one")
+    }
+}
+
+impl std::error::Error for Stopped {}
+
+/// A running broker: WebSocket connections at `/ws`, `{"status":"ok"}` at `/health`.
+///
+/// It runs on the tokio runtime that it was started on and stops when dropped, with every connection cut;
+/// [`shutdown`](Self::shutdown) is the polite way.
+#[derive(Debug)]
+pub struct Server {
+    local_addr: SocketAddr,
+    calls: mpsc::UnboundedSender<Call>,
+    stop: oneshot::Sender<()>,
+    broker: Running,
+    /// Listener and auth file watcher. Aborted when dropped.
+    _helpers: Vec<Running>,
+}
+
+/// A task that ends with its owner.
+#[derive(Debug)]
+struct Running(JoinHandle<()>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Server {
+    /// Starts listening. Clients can connect as soon as this returns.
+    ///
+    /// # Errors
+    /// A [`ServerError`] when the auth file is malformed or the address is taken.
+    pub async fn bind(mut options: ServerOptions) -> Result<Self, ServerError> {
+        let watcher = options.auth_file.map(auth_file::Watcher::new);
+        if let Some(watcher) = &watcher {
+            options.config.auth = AuthConfig::from_file(watcher.path())?;
+        }
+        let addr = options.addr;
+        let bound = async {
+            let listener = TcpListener::bind(addr).await?;
+            Ok((listener.local_addr()?, listener))
+        };
+        let (local_addr, listener) = bound.await.map_err(|source| ServerError::Bind { addr, source })?;
+
+        let (events, inbox) = mpsc::channel(EVENT_QUEUE);
+        let (calls, call_inbox) = mpsc::unbounded_channel();
+        let (stop, stopped) = oneshot::channel();
+        let broker = BrokerTask::new(options.config, inbox, call_inbox);
+        let broker = Running(tokio::spawn(broker.run(stopped, SHUTDOWN_PATIENCE)));
+
+        let app =
+            Router::new().route("/ws", get(open_socket)).route("/health", get(health)).with_state(events);
+        // Small frames, each of which somebody waits for.
+        let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
+        let listening = tokio::spawn(async move {
+            if let Err(error) = axum::serve(listener, app).await {
+                tracing::error!(%error, "the broker no longer accepts connections");
+            }
+        });
+        let watching = watcher.map(|watcher| tokio::spawn(watcher.run(calls.clone())));
+        let helpers = [Some(listening), watching].into_iter().flatten().map(Running).collect();
+        Ok(Self { local_addr, calls, stop, broker, _helpers: helpers })
+    }
+
+    /// Where it listens, with the real port.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// The address for clients, for example `ws://127.0.0.1:8080/ws`.
+    pub fn url(&self) -> String {
+        format!("ws://{}/ws", self.local_addr)
+    }
+
+    /// Runs something on the broker between two messages, for example
+    /// `server.with_core(|core, now| core.restart(now))`. What the core wants sent by then has been handed to the
+    /// connections when this returns.
+    ///
+    /// # Errors
+    /// [`Stopped`] when the broker has ended.
+    pub async fn with_core<R: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut BrokerCore, Instant) -> R + Send + 'static,
+    ) -> Result<R, Stopped> {
+        let (result, reply) = oneshot::channel();
+        let call: Call = Box::new(|core, now| {
+            let value = act(core, now);
+            Box::new(move || drop(result.send(value)))
+        });
+        self.calls.send(call).map_err(|_| Stopped)?;
+        reply.await.map_err(|_| Stopped)
+    }
+
+    /// Closes every connection with 1001 and stops, within three seconds even if clients do not answer.
+    pub async fn shutdown(mut self) {
+        // No new connections while the old ones end.
+        self._helpers.clear();
+        if self.stop.send(()).is_ok() {
+            let _ = (&mut self.broker.0).await;
+        }
+    }
+}
+
+async fn open_socket(upgrade: WebSocketUpgrade, State(events): State<mpsc::Sender<Event>>) -> Response {
+    upgrade
+        .max_message_size(connection::MAX_MESSAGE_BYTES)
+        .max_frame_size(connection::MAX_MESSAGE_BYTES)
+        .on_upgrade(|socket| connection::serve(socket, events))
+}
+
+async fn health() -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/json")], r#"{"status":"ok"}"#)
+}

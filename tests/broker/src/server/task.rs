@@ -1,0 +1,177 @@
+//! The task that owns the broker core.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use axum::body::Bytes;
+use nolag_core::Instant;
+use tokio::{
+    sync::{mpsc, oneshot},
+    time,
+};
+
+use crate::{BrokerConfig, BrokerCore, ConnectionId, Output};
+
+/// Bytes that may wait for a slow client before it is cut.
+const MAX_QUEUED_BYTES: usize = 16 << 20;
+
+/// Something to do on the core, and what to do once its outputs are on their way.
+pub(super) type Call = Box<dyn FnOnce(&mut BrokerCore, Instant) -> Box<dyn FnOnce() + Send> + Send>;
+
+/// What connections report.
+#[derive(Debug)]
+pub(super) enum Event {
+    Opened { peer: Peer, id: oneshot::Sender<ConnectionId> },
+    Binary(ConnectionId, Bytes),
+    Text(ConnectionId, axum::extract::ws::Utf8Bytes),
+    Ping(ConnectionId),
+    Closed(ConnectionId),
+}
+
+/// What a connection is told to write.
+#[derive(Debug)]
+pub(super) enum Outgoing {
+    Frame(Bytes),
+    Close { code: u16, reason: &'static str },
+}
+
+/// The broker's end of one connection. Dropping it cuts the connection at once.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) outbox: mpsc::UnboundedSender<Outgoing>,
+    pub(super) queued_bytes: Arc<AtomicUsize>,
+    /// Tells the connection, by being dropped, that it is cut.
+    pub(super) _lifeline: oneshot::Sender<()>,
+}
+
+pub(super) struct BrokerTask {
+    core: BrokerCore,
+    started: time::Instant,
+    events: mpsc::Receiver<Event>,
+    calls: mpsc::UnboundedReceiver<Call>,
+    peers: BTreeMap<ConnectionId, Peer>,
+}
+
+impl BrokerTask {
+    pub(super) fn new(
+        mut config: BrokerConfig,
+        events: mpsc::Receiver<Event>,
+        calls: mpsc::UnboundedReceiver<Call>,
+    ) -> Self {
+        config.wall_clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let core = BrokerCore::new(config, Instant::ZERO);
+        Self { core, started: time::Instant::now(), events, calls, peers: BTreeMap::new() }
+    }
+
+    /// Runs until `stop` is sent; then closes everything and waits for the clients, but not for long.
+    pub(super) async fn run(mut self, mut stop: oneshot::Receiver<()>, patience: Duration) {
+        loop {
+            tokio::select! {
+                biased;
+                asked = &mut stop => match asked {
+                    Ok(()) => break,
+                    // The server is gone, and its tasks with it.
+                    Err(_) => return,
+                },
+                () = self.step() => {}
+            }
+        }
+        let now = self.now();
+        let open: Vec<_> = self.core.connections().map(|connection| connection.id).collect();
+        for conn in open {
+            self.core.release(now, conn);
+            self.core.close(now, conn, 1001, "");
+        }
+        self.carry_out();
+        let all_closed = async {
+            while !self.peers.is_empty() {
+                self.step().await;
+            }
+        };
+        // Whoever has not answered by then is cut.
+        let _ = time::timeout(patience, all_closed).await;
+    }
+
+    /// Waits for one thing to happen and deals with it. Cancelling it while it waits loses nothing.
+    async fn step(&mut self) {
+        let due = self.core.poll_timeout().map(|due| self.started + Duration::from_micros(due.as_micros()));
+        let timer = async {
+            match due {
+                Some(due) => time::sleep_until(due).await,
+                None => std::future::pending().await,
+            }
+        };
+        let mut done: Box<dyn FnOnce() + Send> = Box::new(|| {});
+        tokio::select! {
+            biased;
+            () = timer => self.core.handle_timeout(self.now()),
+            Some(call) = self.calls.recv() => {
+                let now = self.now();
+                done = call(&mut self.core, now);
+            }
+            Some(event) = self.events.recv() => self.handle(event),
+        }
+        self.carry_out();
+        done();
+    }
+
+    fn handle(&mut self, event: Event) {
+        let now = self.now();
+        match event {
+            Event::Opened { peer, id } => {
+                let conn = self.core.open(now);
+                match id.send(conn) {
+                    Ok(()) => drop(self.peers.insert(conn, peer)),
+                    Err(_) => self.core.handle_close(now, conn),
+                }
+            }
+            Event::Binary(conn, frame) => self.core.handle_binary(now, conn, &frame),
+            Event::Text(conn, text) => self.core.handle_text(now, conn, &text),
+            Event::Ping(conn) => self.core.handle_ping(now, conn),
+            Event::Closed(conn) => {
+                self.core.handle_close(now, conn);
+                self.peers.remove(&conn);
+            }
+        }
+    }
+
+    /// Hands everything that the core wants done to the connections.
+    fn carry_out(&mut self) {
+        while let Some(output) = self.core.poll_output() {
+            let conn = output.conn();
+            let Some(peer) = self.peers.get(&conn) else { continue };
+            let sent = match output {
+                Output::Send { frame, .. } => {
+                    let queued = peer.queued_bytes.fetch_add(frame.len(), Ordering::Relaxed);
+                    if queued.saturating_add(frame.len()) > MAX_QUEUED_BYTES {
+                        tracing::warn!(%conn, "cut: the client reads too slowly, {queued} bytes wait for it");
+                        self.core.cut(self.now(), conn);
+                        continue;
+                    }
+                    peer.outbox.send(Outgoing::Frame(frame))
+                }
+                // The peer stays until the connection reports its end, so that the close frame leaves.
+                Output::Close { code, reason, .. } => peer.outbox.send(Outgoing::Close { code, reason }),
+                Output::Cut { .. } => {
+                    self.peers.remove(&conn);
+                    continue;
+                }
+            };
+            if sent.is_err() {
+                self.peers.remove(&conn);
+                self.core.handle_close(self.now(), conn);
+            }
+        }
+    }
+
+    fn now(&self) -> Instant {
+        let elapsed = self.started.elapsed().as_micros();
+        Instant::from_micros(u64::try_from(elapsed).unwrap_or(u64::MAX))
+    }
+}

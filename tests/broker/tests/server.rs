@@ -1,0 +1,308 @@
+//! The broker over real sockets.
+
+use std::{fs, future::Future, time::Duration};
+
+use futures_util::{SinkExt, StreamExt};
+use nolag_broker::{
+    AuthConfig, BrokerConfig, Limits, Profile, Server, ServerError, ServerOptions, TestBroker, startup_banner,
+};
+use nolag_core::wire::MAX_FRAME_BYTES;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time,
+};
+use tokio_tungstenite::{
+    MaybeTlsStream, WebSocketStream, connect_async,
+    tungstenite::{Message, protocol::frame::coding::CloseCode},
+};
+
+const TOPIC: &str = "demo/general/messages";
+
+/// Longer than anything here takes, so that a failure is a failure and not a slow machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Client(WebSocketStream<MaybeTlsStream<TcpStream>>);
+
+impl Client {
+    async fn open(url: &str) -> Self {
+        Self(connect_async(url).await.unwrap().0)
+    }
+
+    async fn connect(url: &str, token: &str) -> Self {
+        let mut client = Self::open(url).await;
+        client.send(json!({"type": "auth", "token": token, "protocolVersion": 2})).await;
+        let reply = client.next().await;
+        assert_eq!(reply["success"], true, "{reply}");
+        client
+    }
+
+    async fn subscriber(url: &str, token: &str) -> Self {
+        let mut client = Self::connect(url, token).await;
+        client.send(json!({"type": "subscribe", "topic": TOPIC})).await;
+        assert_eq!(client.next().await["type"], "subscribed");
+        client
+    }
+
+    async fn send(&mut self, frame: Value) {
+        self.0.send(Message::Binary(rmp_serde::to_vec(&frame).unwrap().into())).await.unwrap();
+    }
+
+    async fn message(&mut self) -> Option<Result<Message, tokio_tungstenite::tungstenite::Error>> {
+        time::timeout(PATIENCE, self.0.next()).await.expect("nothing came in time")
+    }
+
+    async fn next(&mut self) -> Value {
+        match self.message().await {
+            Some(Ok(Message::Binary(frame))) => rmp_serde::from_slice(&frame).unwrap(),
+            other => panic!("expected a frame, not {other:?}"),
+        }
+    }
+
+    /// The code of the close frame, or `None` when the connection ended without one.
+    async fn closed(&mut self) -> Option<CloseCode> {
+        loop {
+            match self.message().await {
+                Some(Ok(Message::Close(frame))) => return frame.map(|frame| frame.code),
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return None,
+            }
+        }
+    }
+}
+
+/// Asks again and again until it is so.
+async fn until<F: Future<Output = bool>>(mut condition: impl FnMut() -> F) {
+    let asking = async {
+        while !condition().await {
+            time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    time::timeout(PATIENCE, asking).await.expect("the condition did not become true in time");
+}
+
+#[tokio::test]
+async fn clients_exchange_messages() {
+    let broker = TestBroker::start().await;
+    let mut alice = Client::subscriber(&broker.url(), &broker.token("alice")).await;
+    let mut bob = Client::connect(&broker.url(), &broker.token("bob")).await;
+    bob.send(json!({"type": "publish", "topic": TOPIC, "data": {"text": "hi"}, "msgRef": "r"})).await;
+    assert_eq!(bob.next().await["type"], "published");
+    let message = alice.next().await;
+    assert_eq!((&message["data"]["text"], &message["from"]), (&json!("hi"), &json!("bob")));
+
+    let actors: Vec<_> = broker.connections().await.into_iter().map(|conn| conn.actor_id.unwrap()).collect();
+    assert_eq!(actors, ["alice", "bob"]);
+    alice.0.close(None).await.unwrap();
+    until(|| async { broker.connections().await.len() == 1 }).await;
+}
+
+#[tokio::test]
+async fn heartbeats_text_and_pings_work_over_the_socket() {
+    let broker = TestBroker::start().await;
+    let mut client = Client::open(&broker.url()).await;
+    let auth = json!({"type": "auth", "token": broker.token("alice")}).to_string();
+    client.0.send(Message::Text(auth.into())).await.unwrap();
+    assert_eq!(client.next().await["success"], true);
+    client.0.send(Message::Ping("p".into())).await.unwrap();
+    assert_eq!(client.message().await.unwrap().unwrap(), Message::Pong("p".into()));
+    client.0.send(Message::Binary([].as_slice().into())).await.unwrap();
+    assert_eq!(client.message().await.unwrap().unwrap(), Message::Binary([].as_slice().into()));
+}
+
+#[tokio::test]
+async fn a_message_over_1_mib_closes_with_1009() {
+    let broker = TestBroker::start().await;
+    let mut client = Client::connect(&broker.url(), &broker.token("alice")).await;
+    client.0.send(Message::Binary(vec![0xc0; MAX_FRAME_BYTES].into())).await.unwrap();
+    client.0.send(Message::Binary([].as_slice().into())).await.unwrap();
+    assert!(matches!(client.message().await, Some(Ok(Message::Binary(_)))), "exactly 1 MiB is allowed");
+    client.0.send(Message::Binary(vec![0xc0; MAX_FRAME_BYTES + 1].into())).await.unwrap();
+    assert_eq!(client.closed().await, Some(CloseCode::Size));
+    until(|| async { broker.connections().await.is_empty() }).await;
+}
+
+#[tokio::test]
+async fn a_crash_closes_with_1011() {
+    let broker = TestBroker::builder().profile(Profile::Kraken04).start().await;
+    let mut client = Client::connect(&broker.url(), &broker.token("alice")).await;
+    client.0.send(Message::Text("not json".into())).await.unwrap();
+    assert_eq!(client.closed().await, Some(CloseCode::Error));
+}
+
+#[tokio::test]
+async fn a_silent_client_is_closed_and_a_pinging_one_is_not() {
+    let limits = Limits { idle_timeout: Some(Duration::from_millis(1500)), ..Limits::default() };
+    let broker = TestBroker::builder().limits(limits).start().await;
+    let mut silent = Client::open(&broker.url()).await;
+    let mut pinging = Client::open(&broker.url()).await;
+    let pings = async {
+        loop {
+            pinging.0.send(Message::Ping("p".into())).await.unwrap();
+            pinging.message().await.unwrap().unwrap();
+            time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::select! {
+        code = silent.closed() => assert_eq!(code, Some(CloseCode::Normal)),
+        () = pings => {}
+    }
+    assert_eq!(broker.connections().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_cut_connection_ends_without_a_close_frame() {
+    let broker = TestBroker::start().await;
+    let mut alice = Client::connect(&broker.url(), &broker.token("alice")).await;
+    let mut bob = Client::connect(&broker.url(), &broker.token("bob")).await;
+    let first = broker.connections().await[0].id;
+    broker.cut(first).await;
+    assert_eq!(alice.closed().await, None);
+    assert_eq!(broker.connections().await.len(), 1);
+    broker.cut_all().await;
+    assert_eq!(bob.closed().await, None);
+}
+
+#[tokio::test]
+async fn a_held_connection_receives_after_release() {
+    let broker = TestBroker::start().await;
+    let mut alice = Client::subscriber(&broker.url(), &broker.token("alice")).await;
+    let mut bob = Client::connect(&broker.url(), &broker.token("bob")).await;
+    let held = broker.connections().await[0].id;
+    broker.hold(held).await;
+    bob.send(json!({"type": "publish", "topic": TOPIC, "data": 1, "msgRef": "r"})).await;
+    assert_eq!(bob.next().await["type"], "published");
+    assert!(broker.connections().await[0].held);
+    broker.release(held).await;
+    assert_eq!(alice.next().await["data"], 1);
+}
+
+#[tokio::test]
+async fn a_restart_keeps_the_port_and_forgets_the_rest() {
+    let broker = TestBroker::start().await;
+    let mut alice = Client::connect(&broker.url(), &broker.token("alice")).await;
+    alice.send(json!({"type": "publish", "topic": TOPIC, "data": 1, "retain": true, "msgRef": "r"})).await;
+    alice.next().await;
+    broker.restart().await;
+    assert_eq!(alice.closed().await, None);
+    let mut bob = Client::subscriber(&broker.url(), &broker.token("bob")).await;
+    bob.send(json!({"type": "publish", "topic": TOPIC, "data": 2})).await;
+    assert_eq!(bob.next().await["data"], 2, "the retained message of before is gone");
+}
+
+#[tokio::test]
+async fn shutdown_closes_with_1001_and_frees_the_port() {
+    let broker = TestBroker::start().await;
+    let mut alice = Client::connect(&broker.url(), &broker.token("alice")).await;
+    let url = broker.url();
+    let ((), code) = tokio::join!(broker.shutdown(), alice.closed());
+    assert_eq!(code, Some(CloseCode::Away));
+    assert!(connect_async(url).await.is_err());
+}
+
+#[tokio::test]
+async fn shutdown_does_not_wait_for_ever() {
+    let broker = TestBroker::start().await;
+    // Reads nothing, so it never answers the close frame.
+    let _silent = Client::connect(&broker.url(), &broker.token("alice")).await;
+    time::timeout(PATIENCE, broker.shutdown()).await.unwrap();
+}
+
+#[tokio::test]
+async fn dropping_the_broker_cuts_everyone() {
+    let broker = TestBroker::start().await;
+    let mut alice = Client::connect(&broker.url(), &broker.token("alice")).await;
+    drop(broker);
+    assert_eq!(alice.closed().await, None);
+}
+
+#[tokio::test]
+async fn brokers_share_nothing() {
+    let mut brokers = Vec::new();
+    for _ in 0..50 {
+        brokers.push(TestBroker::start().await);
+    }
+    let mut alice = Client::subscriber(&brokers[0].url(), "t").await;
+    for broker in &brokers[1..] {
+        let mut other = Client::connect(&broker.url(), "t").await;
+        other.send(json!({"type": "publish", "topic": TOPIC, "data": "elsewhere", "msgRef": "r"})).await;
+        assert_eq!(other.next().await["type"], "published");
+        assert_eq!(broker.connections().await.len(), 1);
+    }
+    alice.send(json!({"type": "publish", "topic": TOPIC, "data": "here"})).await;
+    assert_eq!(alice.next().await["data"], "here");
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_is_cut_when_too_much_waits_for_it() {
+    let limits = Limits { publishes_per_second: None, ..Limits::default() };
+    let broker = TestBroker::builder().limits(limits).start().await;
+    let stalled = Client::subscriber(&broker.url(), &broker.token("alice")).await;
+    let mut bob = Client::connect(&broker.url(), &broker.token("bob")).await;
+    let data = "x".repeat(900_000);
+    let flood = async {
+        // Far more than the queue and the socket buffers hold.
+        for _ in 0..200 {
+            bob.send(json!({"type": "publish", "topic": TOPIC, "data": data, "msgRef": "r"})).await;
+            bob.next().await;
+        }
+    };
+    time::timeout(PATIENCE, flood).await.unwrap();
+    let left = broker.connections().await;
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!(left[0].actor_id.as_deref(), Some("bob"));
+    drop(stalled);
+}
+
+#[tokio::test]
+async fn health_is_ok() {
+    let server =
+        Server::bind(ServerOptions { addr: ([127, 0, 0, 1], 0).into(), ..ServerOptions::default() }).await;
+    let server = server.unwrap();
+    let mut stream = TcpStream::connect(server.local_addr()).await.unwrap();
+    stream.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    assert!(answer.ends_with(r#"{"status":"ok"}"#), "{answer}");
+    let banner = startup_banner(&server, Profile::Kraken010);
+    assert!(banner.contains(&server.url()) && banner.contains("Kraken") && banner.contains("cloud"));
+}
+
+#[tokio::test]
+async fn a_taken_port_is_named() {
+    let broker = TestBroker::start().await;
+    let addr = broker.url()[5..].trim_end_matches("/ws").parse().unwrap();
+    let error = Server::bind(ServerOptions { addr, ..ServerOptions::default() }).await.unwrap_err();
+    assert!(matches!(error, ServerError::Bind { .. }));
+    assert!(error.to_string().contains(&addr.to_string()) && error.to_string().contains("port 0"));
+}
+
+#[tokio::test]
+async fn the_auth_file_is_reloaded_when_it_changes() {
+    let entry = |actor: &str| format!(r#"{{"tokens": {{"t-{actor}": {{"actorTokenId": "{actor}"}}}}}}"#);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("auth.json");
+    fs::write(&path, "{").unwrap();
+    let options = ServerOptions {
+        addr: ([127, 0, 0, 1], 0).into(),
+        config: BrokerConfig { auth: AuthConfig::allow_all(), ..BrokerConfig::default() },
+        auth_file: Some(path.clone()),
+    };
+    let error = Server::bind(options.clone()).await.unwrap_err();
+    assert!(error.to_string().contains("auth.json"), "{error}");
+
+    fs::write(&path, entry("first")).unwrap();
+    let server = Server::bind(options).await.unwrap();
+    let url = server.url();
+    let accepts = async |token: &str| {
+        let mut client = Client::open(&url).await;
+        client.send(json!({"type": "auth", "token": token})).await;
+        client.next().await["success"] == true
+    };
+    assert!(accepts("t-first").await && !accepts("t-the-second").await);
+    fs::write(&path, entry("the-second")).unwrap();
+    until(|| accepts("t-the-second")).await;
+    assert!(!accepts("t-first").await);
+}
