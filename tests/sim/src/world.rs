@@ -44,8 +44,8 @@ pub struct World {
     parcels: BTreeMap<(Instant, u64), (usize, Parcel)>,
     sent: u64,
     delivered: u64,
-    /// A cut to make instead of delivering this parcel.
-    planned_cut: Option<(u64, Cut)>,
+    /// A cut to make just before this parcel arrives.
+    planned_cut: Option<(u64, ClientId, Cut)>,
     history: String,
 }
 
@@ -185,17 +185,16 @@ impl World {
 
     // ---- faults ----
 
-    /// Cuts the link of the `step`-th parcel (counted from 0) instead of delivering it.
-    pub fn cut_at(&mut self, step: u64, cut: Cut) {
-        self.planned_cut = Some((step, cut));
+    /// Cuts a client's link just before the `step`-th parcel of the world (counted from 0) arrives; if it travels on
+    /// that link, it is lost.
+    pub fn cut_at(&mut self, step: u64, client: ClientId, cut: Cut) {
+        self.planned_cut = Some((step, client, cut));
     }
 
     /// Cuts a client's current link now.
     pub fn cut(&mut self, client: ClientId, cut: Cut) {
-        if let Some(link) = self.links.iter().rposition(|link| link.client == client && !link.dead) {
-            self.cut_link(link, cut);
-            self.pump();
-        }
+        self.cut_current_link(client, cut);
+        self.pump();
     }
 
     /// Stops the broker: its connections break and new ones are refused.
@@ -306,9 +305,12 @@ impl World {
         }
         let step = self.delivered;
         self.delivered += 1;
-        if let Some((_, cut)) = self.planned_cut.filter(|(planned, _)| *planned == step) {
-            self.note(format_args!("step {step}: cut {cut:?} instead of {}", describe(&parcel)));
-            return self.cut_link(link, cut);
+        if let Some((_, client, cut)) = self.planned_cut.filter(|(planned, ..)| *planned == step) {
+            self.note(format_args!("step {step}: client {} is cut, {cut:?}", client.0));
+            self.cut_current_link(client, cut);
+            if self.links[link].dead {
+                return;
+            }
         }
         self.note(format_args!("step {step}: link {link} {}", describe(&parcel)));
         match parcel {
@@ -346,6 +348,12 @@ impl World {
         let error = TransportError::new(TransportErrorKind::Connect, "refused");
         self.tell_client(link, TransportEventKind::Failed(error));
         self.links[link].dead = true;
+    }
+
+    fn cut_current_link(&mut self, client: ClientId, cut: Cut) {
+        if let Some(link) = self.links.iter().rposition(|link| link.client == client && !link.dead) {
+            self.cut_link(link, cut);
+        }
     }
 
     fn cut_link(&mut self, link: usize, cut: Cut) {

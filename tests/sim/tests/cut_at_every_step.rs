@@ -124,7 +124,7 @@ fn cut_everywhere(cut: Cut, profile: Profile, client_id: Option<&str>) {
     assert!(last - first > 10, "the exchange has steps");
     for step in first..last {
         let mut exchange = Exchange::new(1, profile, client_id);
-        exchange.world.cut_at(step, cut);
+        exchange.world.cut_at(step, exchange.alice, cut);
         exchange.run();
         exchange.check();
         let events = exchange.world.take_events(exchange.alice);
@@ -170,7 +170,7 @@ fn a_first_connect_that_is_cut_fails_once_and_can_be_repeated() {
     for step in 0..4 {
         let mut world = World::new(3, BrokerConfig::default());
         let alice = world.add_client(Config::new("alice"));
-        world.cut_at(step, Cut::Noticed);
+        world.cut_at(step, alice, Cut::Noticed);
         let first = world.connect(alice);
         world.run_until(|world| world.ledger(alice).outcome(first).is_some());
         assert!(matches!(world.ledger(alice).outcome(first), Some(Outcome::Failed(_))), "step {step}");
