@@ -1,0 +1,118 @@
+//! The address of a broker, checked before anything connects to it.
+
+use tungstenite::http::Uri;
+
+use nolag_core::Misuse;
+
+/// Where to connect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) tls: bool,
+    /// A name or an IP address, without the brackets of IPv6.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// The whole address, for the WebSocket handshake.
+    pub(crate) uri: Uri,
+}
+
+impl Address {
+    pub(crate) fn parse(url: &str) -> Result<Self, Misuse> {
+        let refuse =
+            |reason: &str| Misuse::InvalidUrl { url: without_secrets(url).into(), reason: reason.into() };
+        if !url.contains("://") {
+            return Err(refuse("it must start with ws:// or wss://"));
+        }
+        let uri: Uri = url.parse().map_err(|error| refuse(&format!("it is not a URL: {error}")))?;
+        let tls = match uri.scheme_str() {
+            Some(scheme) if scheme.eq_ignore_ascii_case("ws") => false,
+            Some(scheme) if scheme.eq_ignore_ascii_case("wss") => true,
+            _ => return Err(refuse("it must start with ws:// or wss://")),
+        };
+        if tls && !cfg!(feature = "tls") {
+            return Err(refuse("wss:// needs the crate feature `tls`"));
+        }
+        let Some(authority) = uri.authority() else { return Err(refuse("it has no host")) };
+        if authority.as_str().contains('@') {
+            return Err(refuse(
+                "it holds a user name or password, which are not used; the token is the credential",
+            ));
+        }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        if host.is_empty() {
+            return Err(refuse("it has no host"));
+        }
+        let port = match (authority.port(), authority.as_str().rsplit_once(':')) {
+            (Some(port), _) => port.as_u16(),
+            // A colon that no valid port follows and that is no part of an IPv6 address.
+            (None, Some((_, rest))) if !rest.contains(']') => {
+                return Err(refuse("its port is not a number up to 65535"));
+            }
+            (None, _) if tls => 443,
+            (None, _) => 80,
+        };
+        Ok(Self { tls, host, port, uri })
+    }
+}
+
+/// The address for display: without user, password and query, any of which can hold a secret.
+pub(crate) fn without_secrets(url: &str) -> String {
+    let end = url.find(['?', '#']).unwrap_or(url.len());
+    let (url, cut) = (&url[..end], end < url.len());
+    let start = url.find("://").map_or(0, |index| index + 3);
+    let shown = match url[start..].rfind('@') {
+        Some(at) => format!("{}…{}", &url[..start], &url[start + at..]),
+        None => url.to_owned(),
+    };
+    if cut { shown + "…" } else { shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_scheme_host_port_and_path() {
+        let plain = Address::parse("ws://localhost:8080/ws").unwrap();
+        assert_eq!((plain.tls, plain.host.as_str(), plain.port), (false, "localhost", 8080));
+        assert_eq!(Address::parse("ws://broker/ws").unwrap().port, 80);
+        let v6 = Address::parse("ws://[::1]:9/ws").unwrap();
+        assert_eq!((v6.host.as_str(), v6.port), ("::1", 9));
+        assert_eq!(Address::parse("WS://[::1]/ws").unwrap().port, 80);
+        #[cfg(feature = "tls")]
+        assert_eq!(Address::parse("wss://broker.nolag.app/ws").unwrap().port, 443);
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_with_a_reason() {
+        for bad in [
+            "",
+            "localhost:8080",
+            "localhost",
+            "http://localhost/ws",
+            "ws://",
+            "ws:///ws",
+            "ws://:80/ws",
+            "ws://host:99999/ws",
+            "ws://host:abc/ws",
+            "ws://ho st/ws",
+            "ws://user@host/ws",
+        ] {
+            assert!(matches!(Address::parse(bad), Err(Misuse::InvalidUrl { .. })), "{bad}");
+        }
+    }
+
+    #[test]
+    fn credentials_are_not_shown() {
+        for bad in [
+            "ws://user:hunter2@host/ws",
+            "http://host/ws?token=hunter2",
+            "user:hunter2@host",
+            "ws://user:hunter2@ho st/ws",
+            "ws://a@b:hunter2@host/ws",
+            "x://host/#hunter2",
+        ] {
+            let shown = Address::parse(bad).unwrap_err().to_string();
+            assert!(!shown.contains("hunter2"), "{shown}");
+        }
+    }
+}

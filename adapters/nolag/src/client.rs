@@ -1,0 +1,384 @@
+//! The client.
+
+use std::{
+    fmt,
+    hash::{BuildHasher as _, Hasher as _, RandomState},
+    sync::{Arc, Weak},
+};
+
+use nolag_core::{ClientCore, Config, Payload, Session, Status, SubscriptionInfo, Token};
+use serde::Serialize;
+
+use crate::{
+    actor::ActorType,
+    connect::{CloseFuture, ConnectFuture, FlushFuture},
+    context::App,
+    emit::Emit,
+    engine::{Handle, Job, Shared, State, Waiter, lock, remove_from},
+    event::{Disconnected, ErrorEvent, Reconnected},
+    handler::{HandlerId, HandlerReturn, Work},
+    message::Message,
+    options::Options,
+    runtime::{Dial, Runtime},
+    status::StatusWatch,
+    subscribe::{Subscribe, Unsubscribe},
+};
+
+/// A client of one broker, with one connection. Cheap to clone; all clones are the same client.
+///
+/// # Topics
+/// A topic is `app/room/topic`. The methods here take it whole; [`app`](Self::app) and
+/// [`Room`](crate::Room) put the first two parts in front.
+///
+/// # Handlers
+/// Handlers may be registered at any time, also before [`connect`](Self::connect), and stay until they are removed.
+/// They are called one after the other, in the order of events and of registration, and never under a lock: a handler
+/// may call anything here, also remove itself. A handler that returns a future holds back the next until the future is
+/// done. A handler that panics is reported to [`on_error`](Self::on_error) and stays.
+///
+/// A handler that owns a `Client` (or what came from one) keeps it alive until the handler is removed or the client
+/// is told to disconnect; give it a [`WeakClient`] instead where that matters.
+///
+/// # Leaving
+/// [`disconnect`](Self::disconnect) and [`close`](Self::close) leave. When the last clone, [`App`],
+/// [`Room`](crate::Room), stream and pending future of a client is gone it leaves as with `disconnect`, and its
+/// background tasks end.
+#[doc(alias = "NoLag")]
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) handle: Arc<Handle>,
+}
+
+/// Refers to a client without keeping it alive, for handlers.
+#[derive(Clone)]
+pub struct WeakClient(Weak<Handle>);
+
+/// What a client has counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// What the protocol engine has counted.
+    pub core: nolag_core::Stats,
+    /// Messages that no handler and no stream listened to. They were acknowledged and dropped.
+    pub messages_unheard: u64,
+    /// Error events that were dropped because the handlers were too slow.
+    pub error_events_dropped: u64,
+}
+
+impl Client {
+    /// A client for this actor's token. Nothing happens before [`connect`](Self::connect), which also reports what is
+    /// wrong with the token or the options.
+    ///
+    /// It runs on tokio.
+    #[cfg(feature = "tokio")]
+    pub fn new(token: impl Into<Token>, options: Options) -> Self {
+        Self::with_runtime(token.into(), options, Arc::new(crate::runtime::tokio::Tokio::new()))
+    }
+
+    fn with_runtime(token: Token, options: Options, runtime: Arc<dyn Runtime>) -> Self {
+        let now = runtime.now();
+        let seed = RandomState::new().build_hasher().finish();
+        let built = Dial::new(&options)
+            .and_then(|dial| Ok((dial, ClientCore::new(options.config(token), seed, now)?)));
+        let (dial, core, invalid) = match built {
+            Ok((dial, core)) => (Some(dial), core, None),
+            // Never connects; it only refuses what needs a session.
+            Err(error) => {
+                let core = ClientCore::new(Config::new("unused"), seed, now);
+                (None, core.unwrap_or_else(|_| unreachable!("the defaults are valid")), Some(error))
+            }
+        };
+        let shared = Shared::new(State::new(core, invalid), dial, options, runtime);
+        Self { handle: Arc::new(Handle { shared }) }
+    }
+
+    // ---- coming and going ----
+
+    /// Connects and authenticates. With a session standing or on its way, joins it.
+    ///
+    /// From then on the client reconnects by itself, as [`Options`] say, until it is told to leave or gives up; then
+    /// `connect` may be called again.
+    ///
+    /// # Errors
+    /// [`Error::Server`](crate::Error::Server) when the broker denies the token, with its word for it; [`Error::Transport`](crate::Error::Transport) when the broker
+    /// cannot be reached; [`Error::Protocol`](crate::Error::Protocol) when it does not answer; [`Error::Misuse`](crate::Error::Misuse) when the token or an option
+    /// is invalid; [`Error::Rejected`](crate::Error::Rejected) while the client is leaving. The first attempt is not retried, unless
+    /// [`Options::retry_first_connect`] is set.
+    ///
+    /// # Cancel safety
+    /// Dropping the future before its first poll does nothing. Dropping it later does not stop the attempt;
+    /// [`disconnect`](Self::disconnect) does.
+    ///
+    /// # Panics
+    /// When it is awaited outside a tokio runtime.
+    pub fn connect(&self) -> ConnectFuture {
+        ConnectFuture::new(self.handle.clone())
+    }
+
+    /// Leaves, without waiting for it. From this call on nothing new is accepted and no reconnect follows.
+    ///
+    /// What was accepted is finished first, for at most [`Options::drain_timeout`]; the rest is reported as not sent
+    /// or unknown to whoever waits for it. This goes on in the background, so a program that ends right after it cuts
+    /// it short; [`close`](Self::close) waits. Streams end, handlers stay for the next [`connect`](Self::connect).
+    pub fn disconnect(&self) {
+        self.handle.leave(Waiter::Nobody);
+    }
+
+    /// Leaves as [`disconnect`](Self::disconnect) does, and waits until everything accepted has left or is reported
+    /// undone and the connection is closed.
+    ///
+    /// # Cancel safety
+    /// Dropping the future before its first poll does nothing. Dropping it later is the same as having called
+    /// `disconnect`.
+    #[doc(alias = "drain")]
+    pub fn close(&self) -> CloseFuture {
+        CloseFuture::new(self.handle.clone())
+    }
+
+    /// Waits until every operation accepted so far, by whomever, has its outcome. Useful after many
+    /// [`Emit::send`](crate::Emit::send); what failed is told where each was issued.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub fn flush(&self) -> FlushFuture {
+        FlushFuture::new(self.handle.clone())
+    }
+
+    // ---- where it stands ----
+
+    /// Where the client stands.
+    #[doc(alias = "ConnectionStatus")]
+    pub fn status(&self) -> Status {
+        self.ask(ClientCore::status)
+    }
+
+    /// Whether a session stands.
+    #[doc(alias = "connected")]
+    pub fn is_connected(&self) -> bool {
+        self.status() == Status::Connected
+    }
+
+    /// Tells each change of the status.
+    pub fn watch_status(&self) -> StatusWatch {
+        StatusWatch::new(self.handle.shared.clone())
+    }
+
+    /// Who we are to the broker: of the session that stands, else of the last one.
+    pub fn session(&self) -> Option<Arc<Session>> {
+        self.ask(|core| core.session().cloned())
+    }
+
+    /// The actor's id, once there was a session.
+    #[doc(alias = "actor_token_id")]
+    pub fn actor_id(&self) -> Option<String> {
+        self.session().map(|session| session.actor_id.clone())
+    }
+
+    /// The actor's type, once there was a session whose broker told it.
+    pub fn actor_type(&self) -> Option<ActorType> {
+        self.session()?.actor_type.as_deref().map(ActorType::from)
+    }
+
+    /// The actor's project, once there was a session whose broker told it.
+    pub fn project_id(&self) -> Option<String> {
+        self.session()?.project_id.clone()
+    }
+
+    /// The protocol version in force, once there was a session.
+    pub fn protocol_version(&self) -> Option<u32> {
+        self.session().map(|session| session.protocol_version)
+    }
+
+    /// Whether subscriptions that do not say share their messages with a group.
+    pub fn load_balanced(&self) -> bool {
+        self.handle.shared.options.config.load_balance
+    }
+
+    /// The group of load-balanced subscriptions that name none; `None`: the actor's id.
+    pub fn load_balance_group(&self) -> Option<&str> {
+        self.handle.shared.options.config.load_balance_group.as_deref()
+    }
+
+    /// What the client is subscribed to.
+    pub fn subscriptions(&self) -> Vec<SubscriptionInfo> {
+        self.ask(|core| core.subscriptions().collect())
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> Stats {
+        let (core, messages_unheard) = self.handle.shared.peek(|state| (state.core.stats(), state.unheard));
+        Stats { core, messages_unheard, error_events_dropped: self.handle.shared.dispatch.errors_dropped() }
+    }
+
+    /// Says in words what the client is doing and waiting for. For logs and people; the wording may change.
+    pub fn explain(&self) -> String {
+        self.ask(ClientCore::explain)
+    }
+
+    // ---- topics ----
+
+    /// The app with this slug.
+    #[doc(alias = "set_app")]
+    pub fn app(&self, app: impl Into<String>) -> App {
+        App::new(self.clone(), app.into())
+    }
+
+    /// Subscribes to a topic, `app/room/topic`. `+` stands for any one part, `#` at the end for the rest.
+    pub fn subscribe(&self, topic: impl Into<String>) -> Subscribe {
+        Subscribe::new(self.handle.clone(), Ok(topic.into()))
+    }
+
+    /// Ends the subscription to a topic.
+    pub fn unsubscribe(&self, topic: impl Into<String>) -> Unsubscribe {
+        Unsubscribe::new(self.handle.clone(), Ok(topic.into()))
+    }
+
+    /// Publishes to a topic, `app/room/topic`. The data may be of any serde type; structs become maps with their
+    /// fields' names. It is encoded at once, and a failure reported when the result is awaited or sent.
+    #[doc(alias = "publish")]
+    pub fn emit<T: Serialize + ?Sized>(&self, topic: impl Into<String>, data: &T) -> Emit {
+        Emit::new(self.handle.clone(), Ok(topic.into()), Payload::encode(data))
+    }
+
+    /// As [`emit`](Self::emit), with data that is encoded already.
+    pub fn emit_payload(&self, topic: impl Into<String>, payload: Payload) -> Emit {
+        Emit::new(self.handle.clone(), Ok(topic.into()), Ok(payload))
+    }
+
+    // ---- handlers ----
+
+    /// Calls `handler` with each message of the topic as subscribed. It does not subscribe.
+    ///
+    /// The handler may return nothing, or a future (`|message| async move { … }`) that is then awaited before the next
+    /// handler runs.
+    pub fn on<F, R, Kind>(&self, topic: impl AsRef<str>, mut handler: F) -> HandlerId
+    where
+        F: FnMut(Message) -> R + Send + 'static,
+        R: HandlerReturn<Kind>,
+    {
+        self.add_handler(topic, Box::new(move |message| handler(message).into_work().0))
+    }
+
+    /// Calls `handler` with every message, after the handlers of its topic.
+    pub fn on_any<F, R, Kind>(&self, mut handler: F) -> HandlerId
+    where
+        F: FnMut(Message) -> R + Send + 'static,
+        R: HandlerReturn<Kind>,
+    {
+        let call = Box::new(move |message| handler(message).into_work().0);
+        lock(&self.handle.shared.handlers).add(|handlers| &mut handlers.any, call)
+    }
+
+    /// Calls `handler` after every successful connection, also after a reconnect. Subscriptions need not be made anew
+    /// there: the client restores them.
+    pub fn on_connect<F, R, Kind>(&self, mut handler: F) -> HandlerId
+    where
+        F: FnMut() -> R + Send + 'static,
+        R: HandlerReturn<Kind>,
+    {
+        let call = Box::new(move |()| handler().into_work().0);
+        lock(&self.handle.shared.handlers).add(|handlers| &mut handlers.connect, call)
+    }
+
+    /// Calls `handler` after every connection that replaces a lost one, after the handlers of
+    /// [`on_connect`](Self::on_connect).
+    pub fn on_reconnect<F, R, Kind>(&self, mut handler: F) -> HandlerId
+    where
+        F: FnMut(Reconnected) -> R + Send + 'static,
+        R: HandlerReturn<Kind>,
+    {
+        let call = Box::new(move |event| handler(event).into_work().0);
+        lock(&self.handle.shared.handlers).add(|handlers| &mut handlers.reconnect, call)
+    }
+
+    /// Calls `handler` whenever a session has ended, also when the application asked for it.
+    pub fn on_disconnect<F, R, Kind>(&self, mut handler: F) -> HandlerId
+    where
+        F: FnMut(Disconnected) -> R + Send + 'static,
+        R: HandlerReturn<Kind>,
+    {
+        let call = Box::new(move |event| handler(event).into_work().0);
+        lock(&self.handle.shared.handlers).add(|handlers| &mut handlers.disconnect, call)
+    }
+
+    /// Calls `handler` with whatever goes wrong and is reported by no call. Register it before
+    /// [`connect`](Self::connect), so that it misses nothing.
+    pub fn on_error<F, R, Kind>(&self, mut handler: F) -> HandlerId
+    where
+        F: FnMut(ErrorEvent) -> R + Send + 'static,
+        R: HandlerReturn<Kind>,
+    {
+        let call = Box::new(move |event| handler(event).into_work().0);
+        lock(&self.handle.shared.handlers).add(|handlers| &mut handlers.error, call)
+    }
+
+    /// Removes a handler of any kind; `false` if it was removed before.
+    ///
+    /// Once this returns the handler is not called any more. A call that is under way goes on.
+    pub fn off(&self, handler: HandlerId) -> bool {
+        // What is removed is the application's and must not be dropped under the lock.
+        let removed = lock(&self.handle.shared.handlers).remove(handler);
+        removed.is_some()
+    }
+
+    /// Removes all handlers of a topic; says how many there were.
+    pub fn off_all(&self, topic: impl AsRef<str>) -> usize {
+        let removed = lock(&self.handle.shared.handlers).remove_topic(topic.as_ref());
+        removed.len()
+    }
+
+    /// Removes one handler of [`on_any`](Self::on_any); `false` if it is none.
+    pub fn off_any(&self, handler: HandlerId) -> bool {
+        let removed = remove_from(&mut lock(&self.handle.shared.handlers).any, handler);
+        removed.is_some()
+    }
+
+    /// Removes all handlers of [`on_any`](Self::on_any); says how many there were.
+    #[doc(alias = "off_any")]
+    pub fn off_all_any(&self) -> usize {
+        let removed = lock(&self.handle.shared.handlers).remove_any();
+        removed.len()
+    }
+
+    // ---- references ----
+
+    /// Refers to this client without keeping it alive.
+    pub fn downgrade(&self) -> WeakClient {
+        WeakClient(Arc::downgrade(&self.handle))
+    }
+
+    pub(crate) fn add_handler(
+        &self,
+        topic: impl AsRef<str>,
+        call: Box<dyn FnMut(Message) -> Work + Send>,
+    ) -> HandlerId {
+        lock(&self.handle.shared.handlers).add(|handlers| handlers.topic(topic.as_ref()), call)
+    }
+
+    pub(crate) fn report(&self, event: ErrorEvent) {
+        self.handle.shared.push_job(Job::Error(Arc::new(event)));
+    }
+
+    fn ask<R>(&self, question: impl FnOnce(&ClientCore) -> R) -> R {
+        self.handle.shared.ask(question)
+    }
+}
+
+impl WeakClient {
+    /// The client, if it is still there.
+    pub fn upgrade(&self) -> Option<Client> {
+        self.0.upgrade().map(|handle| Client { handle })
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("status", &self.status()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for WeakClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WeakClient").finish_non_exhaustive()
+    }
+}

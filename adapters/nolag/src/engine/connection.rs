@@ -1,0 +1,208 @@
+//! One open WebSocket connection.
+
+use std::{
+    collections::VecDeque,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_core::Stream as _;
+use futures_sink::Sink as _;
+use nolag_core::{Instant, TransportError, TransportErrorKind, TransportEventKind, TransportId};
+use tungstenite::{
+    Error as WsError, Message as WsMessage,
+    error::ProtocolError,
+    protocol::{CloseFrame, frame::coding::CloseCode},
+};
+
+use crate::{runtime::Socket, trace};
+
+/// Messages read at once before the core takes them in.
+const READ_BATCH: usize = 32;
+
+/// Bytes read at once before the core takes them in; one message may be larger.
+const READ_BATCH_BYTES: usize = 64 << 10;
+
+/// How long a peer has to answer our goodbye.
+const LINGER: Duration = Duration::from_secs(3);
+
+/// An open connection and what waits to be written to it.
+pub(super) struct Connection {
+    pub(super) id: TransportId,
+    socket: Box<dyn Socket>,
+    writes: VecDeque<WsMessage>,
+    bytes_seen: u64,
+    ping_interval: Option<Duration>,
+    next_ping: Instant,
+}
+
+/// A connection that is being closed.
+pub(super) struct Lingering {
+    connection: Connection,
+    pub(super) deadline: Instant,
+    /// Whether the core ordered it, so that somebody may wait for its end.
+    pub(super) ordered: bool,
+}
+
+impl Connection {
+    pub(super) fn new(
+        id: TransportId,
+        socket: Box<dyn Socket>,
+        now: Instant,
+        ping_interval: Duration,
+    ) -> Self {
+        Self {
+            id,
+            socket,
+            writes: VecDeque::new(),
+            bytes_seen: 0,
+            ping_interval: (!ping_interval.is_zero()).then_some(ping_interval),
+            next_ping: now + ping_interval,
+        }
+    }
+
+    /// Whether frames are to be fetched from the core.
+    pub(super) fn wants_frames(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    pub(super) fn queue(&mut self, frame: Bytes) {
+        trace::frame!("sent", &frame);
+        self.writes.push_back(WsMessage::Binary(frame));
+    }
+
+    /// Queues a ping if one is due.
+    pub(super) fn ping(&mut self, now: Instant) {
+        let Some(interval) = self.ping_interval else { return };
+        if now >= self.next_ping {
+            self.next_ping = now + interval;
+            // One that waits behind a blocked write is enough.
+            if !self.writes.iter().any(WsMessage::is_ping) {
+                self.writes.push_back(WsMessage::Ping(Bytes::new()));
+            }
+        }
+    }
+
+    /// When the next ping is due.
+    pub(super) fn next_ping(&self) -> Option<Instant> {
+        self.ping_interval.map(|_| self.next_ping)
+    }
+
+    /// Writes what is queued and flushes, also the answers to the peer's pings. `Ready` when all of it is out.
+    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WsError>> {
+        while !self.writes.is_empty() {
+            // A message stays here until the socket has room, so at most what the socket buffers is blocked.
+            std::task::ready!(Pin::new(&mut self.socket).poll_ready(cx))?;
+            if let Some(message) = self.writes.pop_front() {
+                Pin::new(&mut self.socket).start_send(message)?;
+            }
+        }
+        Pin::new(&mut self.socket).poll_flush(cx)
+    }
+
+    /// Reads a bounded number of messages into `events`. `true` when the connection has ended, which the last event
+    /// says.
+    pub(super) fn poll_read(&mut self, cx: &mut Context<'_>, events: &mut Vec<TransportEventKind>) -> bool {
+        let mut bytes = 0;
+        let mut heard = false;
+        for _ in 0..READ_BATCH {
+            let event = match Pin::new(&mut self.socket).poll_next(cx) {
+                Poll::Ready(Some(Ok(WsMessage::Binary(frame)))) => TransportEventKind::Message(frame),
+                Poll::Ready(Some(Ok(WsMessage::Text(text)))) => TransportEventKind::Message(text.into()),
+                Poll::Ready(Some(Ok(WsMessage::Close(frame)))) => {
+                    let (code, reason) = match frame {
+                        Some(frame) => (Some(frame.code.into()), frame.reason.as_str().to_owned()),
+                        None => (None, String::new()),
+                    };
+                    trace::debug!(?code, reason, "closed by the peer");
+                    events.push(TransportEventKind::Closed { code, reason });
+                    return true;
+                }
+                Poll::Ready(Some(Ok(_))) => {
+                    heard = true;
+                    continue;
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    events.push(end_of(&error));
+                    return true;
+                }
+                Poll::Ready(None) => {
+                    events.push(TransportEventKind::Closed { code: None, reason: String::new() });
+                    return true;
+                }
+                Poll::Pending => break,
+            };
+            if let TransportEventKind::Message(frame) = &event {
+                trace::frame!("received", frame);
+                bytes += frame.len();
+            }
+            events.push(event);
+            if bytes >= READ_BATCH_BYTES {
+                break;
+            }
+        }
+        let bytes_read = self.socket.bytes_read();
+        if (heard || bytes_read != self.bytes_seen) && events.is_empty() {
+            events.push(TransportEventKind::Progress);
+        }
+        self.bytes_seen = bytes_read;
+        false
+    }
+
+    /// Starts to say goodbye, after what is queued.
+    pub(super) fn close(mut self, code: u16, reason: &'static str, now: Instant) -> Lingering {
+        let frame = CloseFrame { code: CloseCode::from(code), reason: reason.into() };
+        self.writes.push_back(WsMessage::Close(Some(frame)));
+        Lingering { connection: self, deadline: now + LINGER, ordered: true }
+    }
+
+    /// Lets the answer to the peer's goodbye out.
+    pub(super) fn closed_by_peer(mut self, now: Instant) -> Lingering {
+        self.writes.clear();
+        Lingering { connection: self, deadline: now + LINGER, ordered: false }
+    }
+}
+
+impl Lingering {
+    /// `Ready` when the connection is closed or has had its time.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
+        if now >= self.deadline {
+            return Poll::Ready(());
+        }
+        let written = self.connection.poll_write(cx);
+        if let Poll::Ready(Err(_)) = written {
+            return Poll::Ready(());
+        }
+        for _ in 0..READ_BATCH {
+            match Pin::new(&mut self.connection.socket).poll_next(cx) {
+                // The peer's goodbye, or what it had sent before it heard ours.
+                Poll::Ready(Some(Ok(_))) => {}
+                Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// What a failed read or write means.
+pub(super) fn end_of(error: &WsError) -> TransportEventKind {
+    let closed = || TransportEventKind::Closed { code: None, reason: String::new() };
+    let kind = match error {
+        WsError::ConnectionClosed
+        | WsError::AlreadyClosed
+        | WsError::Protocol(ProtocolError::ResetWithoutClosingHandshake) => return closed(),
+        // TLS peers that vanish without a word.
+        WsError::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return closed(),
+        WsError::Io(_) => TransportErrorKind::Io,
+        _ => TransportErrorKind::WebSocket,
+    };
+    let detail = match error {
+        WsError::Io(error) => error.to_string(),
+        error => error.to_string(),
+    };
+    TransportEventKind::Failed(TransportError::new(kind, detail))
+}

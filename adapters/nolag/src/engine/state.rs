@@ -1,0 +1,236 @@
+//! What the lock protects.
+
+use std::{
+    collections::VecDeque,
+    mem,
+    sync::Arc,
+    task::{Poll, Waker},
+};
+
+use nolag_core::{Action, ClientCore, Disconnect, Error, Event, Instant, Message, OpId, Outcome, Status};
+
+use super::{Delivery, Job, Mail, Mailbox, Shared, Waiter, lock, streams::Streams, waiters::Waiters};
+use crate::{
+    event::{Disconnected, ErrorEvent, Reconnected},
+    trace,
+};
+
+/// The core and everything that is kept in step with it.
+pub(crate) struct State {
+    pub(crate) core: ClientCore,
+    /// What is wrong with the options, so that connecting is pointless.
+    invalid: Option<Error>,
+    pub(crate) waiters: Waiters,
+    pub(crate) streams: Streams,
+    mailbox: Arc<Mailbox>,
+    /// A message that did not fit where it belongs.
+    held: Option<Message>,
+    /// Messages that nobody listened to.
+    pub(crate) unheard: u64,
+    /// What the pump must do.
+    pub(super) actions: VecDeque<Action>,
+    /// Transports that were told to close and are not closed yet.
+    lingering: usize,
+    /// Who waits for them.
+    linger_wakers: Vec<Waker>,
+    /// Whom to wake when the lock is released.
+    wakers: Vec<Waker>,
+}
+
+impl State {
+    pub(crate) fn new(core: ClientCore, invalid: Option<Error>) -> Self {
+        Self {
+            core,
+            invalid,
+            waiters: Waiters::default(),
+            streams: Streams::default(),
+            mailbox: Arc::default(),
+            held: None,
+            unheard: 0,
+            actions: VecDeque::new(),
+            lingering: 0,
+            linger_wakers: Vec::new(),
+            wakers: Vec::new(),
+        }
+    }
+
+    pub(super) fn mailbox(&self) -> Arc<Mailbox> {
+        self.mailbox.clone()
+    }
+
+    pub(super) fn connect(&mut self, now: Instant) -> Result<OpId, Error> {
+        match &self.invalid {
+            Some(error) => Err(error.clone()),
+            None => self.core.connect(now),
+        }
+    }
+
+    /// Ends a subscription and its streams.
+    pub(crate) fn unsubscribe(&mut self, now: Instant, topic: &str) -> Result<OpId, Error> {
+        let op = self.core.unsubscribe(now, topic)?;
+        self.wakers.extend(self.streams.end(topic));
+        Ok(op)
+    }
+
+    /// Brings everything in step with the core.
+    pub(super) fn turn(&mut self, shared: &Arc<Shared>, now: Instant) {
+        for mail in self.mailbox.take() {
+            match mail {
+                Mail::Ack(msg_id) => self.core.ack(now, &msg_id),
+                Mail::Abandon(op) => {
+                    self.waiters.abandon(op);
+                    self.core.abandon(now, op);
+                }
+                Mail::Leave => {
+                    let op = self.core.disconnect(now, Disconnect::Drain(shared.options.drain_timeout));
+                    self.waiters.insert(op, Waiter::Nobody);
+                }
+            }
+        }
+        // The clock decides, not the timer that woke us.
+        if self.core.poll_timeout().is_some_and(|at| at <= now) {
+            self.core.handle_timeout(now);
+        }
+        while let Some(event) = self.core.poll_event() {
+            self.take_event(shared, event);
+        }
+        self.hand_out_messages(shared, now);
+        while let Some(action) = self.core.poll_action() {
+            if let Action::CloseTransport { .. } = action {
+                self.lingering += 1;
+            }
+            self.actions.push_back(action);
+        }
+        self.wakers.extend(shared.status.set(self.core.status()));
+    }
+
+    pub(super) fn take_wakers(&mut self) -> Vec<Waker> {
+        mem::take(&mut self.wakers)
+    }
+
+    fn take_event(&mut self, shared: &Arc<Shared>, event: Event) {
+        let report = |event| shared.dispatch.push(Job::Error(Arc::new(event)));
+        match event {
+            Event::AttemptFailed { attempt, cause, retry_in: Some(retry_in) } => {
+                report(ErrorEvent::AttemptFailed { attempt, cause, retry_in });
+            }
+            // The last attempt: `GaveUp` follows with the same cause.
+            Event::AttemptFailed { retry_in: None, .. } => {}
+            Event::Connected { downtime, .. } => {
+                trace::debug!(?downtime, "connected");
+                shared.dispatch.push(Job::Connect);
+                if let Some(downtime) = downtime {
+                    shared.dispatch.push(Job::Reconnect(Reconnected { downtime }));
+                }
+            }
+            Event::Disconnected { cause, retry_in } => {
+                trace::debug!(%cause, ?retry_in, "disconnected");
+                if retry_in.is_none() {
+                    self.streams.end_all_later();
+                }
+                shared.dispatch.push(Job::Disconnect(Disconnected { cause, retry_in }));
+            }
+            Event::Done { op, outcome } => {
+                if let Outcome::Disconnected = outcome {
+                    self.streams.end_all_later();
+                }
+                if let Some(job) = self.waiters.settle(op, outcome, &mut self.wakers) {
+                    shared.dispatch.push(job);
+                }
+            }
+            Event::GaveUp { cause } => {
+                self.streams.end_all_later();
+                report(ErrorEvent::GaveUp { cause });
+            }
+            Event::Lagged { subscription, count } => {
+                let topic = subscription
+                    .and_then(|id| self.core.subscriptions().find(|known| known.id == id))
+                    .map(|known| known.topic);
+                report(ErrorEvent::Lagged { topic, count });
+            }
+            Event::ProtocolError(error) => report(ErrorEvent::Protocol(error)),
+            Event::ServerError(error) => report(ErrorEvent::Server(error)),
+            Event::SubscriptionEnded { topic, cause, .. } => {
+                self.streams.end_later(&topic);
+                // When all end together, one event about the connection says it.
+                if self.core.status() != Status::Disconnected {
+                    report(ErrorEvent::SubscriptionEnded { topic, cause });
+                }
+            }
+            // What a later version of the core reports is not ours to tell.
+            _ => {}
+        }
+    }
+
+    fn hand_out_messages(&mut self, shared: &Arc<Shared>, now: Instant) {
+        while let Some(message) = self.held.take().or_else(|| self.core.poll_message()) {
+            if let Err(message) = self.hand_out(shared, now, message) {
+                self.held = Some(message);
+                return;
+            }
+        }
+        if self.streams.is_ending() {
+            self.wakers.extend(self.streams.end_due());
+        }
+    }
+
+    /// Gives a message to all who listen, or back if one of them has no room.
+    fn hand_out(&mut self, shared: &Arc<Shared>, now: Instant, message: Message) -> Result<(), Message> {
+        let streams = self.streams.listeners(&message.topic);
+        let handled = lock(&shared.handlers).hear(&message.topic);
+        if streams.is_empty() && !handled {
+            self.unheard += 1;
+            if let Some(msg_id) = message.meta.ack_id() {
+                self.core.ack(now, msg_id);
+            }
+            return Ok(());
+        }
+        // All of them are asked, so that each knows that something waits for it.
+        let full_streams = streams.iter().filter(|stream| !stream.has_room()).count();
+        if full_streams > 0 || (handled && !shared.dispatch.has_room()) {
+            return Err(message);
+        }
+        let delivery = Arc::new(Delivery::new(message, &self.mailbox));
+        for stream in streams {
+            self.wakers.extend(stream.push(delivery.clone()));
+        }
+        if handled {
+            shared.dispatch.push(Job::Message(delivery));
+        }
+        Ok(())
+    }
+
+    // ---- the pump and those who wait for it ----
+
+    /// Whether the pump has nothing left to do.
+    pub(super) fn is_idle(&self) -> bool {
+        self.core.status() == Status::Disconnected && self.actions.is_empty() && self.lingering == 0
+    }
+
+    /// The pump was ended from outside, because its runtime shut down: nothing can be finished any more.
+    pub(super) fn lose_pump(&mut self, shared: &Arc<Shared>, now: Instant) {
+        let op = self.core.disconnect(now, Disconnect::Now);
+        self.waiters.insert(op, Waiter::Nobody);
+        self.turn(shared, now);
+        self.actions.clear();
+        self.lingering = 0;
+        self.wakers.append(&mut self.linger_wakers);
+    }
+
+    /// A transport that was told to close is closed.
+    pub(super) fn transport_closed(&mut self) {
+        self.lingering = self.lingering.saturating_sub(1);
+        if self.lingering == 0 {
+            self.wakers.append(&mut self.linger_wakers);
+        }
+    }
+
+    /// Waits until all transports that were told to close are closed.
+    pub(crate) fn poll_closed(&mut self, waker: &Waker) -> Poll<()> {
+        if self.lingering == 0 {
+            return Poll::Ready(());
+        }
+        self.linger_wakers.push(waker.clone());
+        Poll::Pending
+    }
+}

@@ -1,0 +1,99 @@
+//! Who waits for which operation.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    task::{Poll, Waker},
+};
+
+use nolag_core::{Op, OpId, Outcome};
+
+use super::Job;
+use crate::event::ErrorEvent;
+
+/// Who waits for the outcome of one accepted command.
+pub(crate) enum Waiter {
+    /// A future, with its waker once it was polled.
+    Future(Option<Waker>),
+    /// A function to call.
+    Callback(Box<dyn FnOnce(Outcome) + Send>),
+    /// Only failures matter, as error events.
+    Report(Op, Arc<str>),
+    /// Nobody.
+    Nobody,
+}
+
+/// An entry per accepted command.
+#[derive(Default)]
+pub(crate) struct Waiters {
+    /// Without an outcome.
+    pending: BTreeMap<OpId, Waiter>,
+    /// With an outcome that a future will find when it is polled next.
+    settled: BTreeMap<OpId, Outcome>,
+    /// Who waits until everything up to an operation is settled.
+    flushes: Vec<(OpId, Waker)>,
+}
+
+impl Waiters {
+    pub(crate) fn insert(&mut self, op: OpId, waiter: Waiter) {
+        self.pending.insert(op, waiter);
+    }
+
+    /// Takes in an outcome: what it makes the runner do. Whom it wakes is added to `wakers`.
+    pub(super) fn settle(&mut self, op: OpId, outcome: Outcome, wakers: &mut Vec<Waker>) -> Option<Job> {
+        let job = match self.pending.remove(&op) {
+            Some(Waiter::Future(waker)) => {
+                self.settled.insert(op, outcome);
+                wakers.extend(waker);
+                None
+            }
+            Some(Waiter::Callback(callback)) => Some(Job::Call(Box::new(move || callback(outcome)))),
+            Some(Waiter::Report(op, topic)) => {
+                outcome.error().map(|error| Job::Error(Arc::new(ErrorEvent::Operation { op, topic, error })))
+            }
+            Some(Waiter::Nobody) | None => None,
+        };
+        let oldest = self.pending.first_key_value().map(|(op, _)| *op);
+        self.flushes.retain(|(last, waker)| {
+            let waits = oldest.is_some_and(|oldest| oldest <= *last);
+            if !waits {
+                wakers.push(waker.clone());
+            }
+            waits
+        });
+        job
+    }
+
+    /// The outcome for a future; its entry goes with it.
+    pub(super) fn poll(&mut self, op: OpId, waker: &Waker) -> Poll<Option<Outcome>> {
+        if let Some(Waiter::Future(known)) = self.pending.get_mut(&op) {
+            if !known.as_ref().is_some_and(|known| known.will_wake(waker)) {
+                *known = Some(waker.clone());
+            }
+            return Poll::Pending;
+        }
+        Poll::Ready(self.settled.remove(&op))
+    }
+
+    /// The latest operation without an outcome.
+    pub(super) fn latest(&self) -> Option<OpId> {
+        self.pending.last_key_value().map(|(op, _)| *op)
+    }
+
+    /// Waits until everything up to `op` is settled.
+    pub(super) fn poll_flushed(&mut self, op: OpId, waker: &Waker) -> Poll<()> {
+        if self.pending.first_key_value().is_none_or(|(oldest, _)| *oldest > op) {
+            return Poll::Ready(());
+        }
+        self.flushes.push((op, waker.clone()));
+        Poll::Pending
+    }
+
+    /// Forgets a future that was dropped.
+    pub(super) fn abandon(&mut self, op: OpId) {
+        self.settled.remove(&op);
+        if let Some(waiter) = self.pending.get_mut(&op) {
+            *waiter = Waiter::Nobody;
+        }
+    }
+}

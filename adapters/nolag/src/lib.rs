@@ -1,0 +1,88 @@
+//! Client for the NoLag realtime protocol: publish and subscribe through a NoLag broker, in the cloud or your own.
+//!
+//! ```no_run
+//! use nolag::{Client, Options};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Chat {
+//!     text: String,
+//! }
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::new("dev-token-alice", Options::new("ws://localhost:8080/ws"));
+//! client.on_connect(|| println!("connected"));
+//! client.on_error(|error| eprintln!("{error}"));
+//! client.connect().await?;
+//!
+//! let room = client.app("demo").room("general");
+//! let mut chat = room.subscribe("messages").filters(["vip"]).stream::<Chat>().await?;
+//! room.emit("messages", &Chat { text: "hello".into() }).retain().await?;
+//! room.emit("messages", &Chat { text: "bye".into() }).send()?;
+//! while let Some(message) = chat.next().await {
+//!     println!("{}", message?.data().text);
+//! }
+//! client.close().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The client holds what was asked for, not what happens to be connected: it reconnects, subscribes anew and reports
+//! what may have been missed. Every operation ends in exactly one outcome.
+//!
+//! # Secrets
+//! Tokens and payloads are in no error, no `Debug` output and no trace of this crate. The WebSocket library below it
+//! writes whole frames, tokens included, to the `log` crate at level `TRACE` under the target `tungstenite`; keep that
+//! one off where logs are not private.
+//!
+//! # Crate features
+//! * `tokio` (default): runs on tokio.
+//! * `tls` (default): `wss://` through rustls with the ring provider.
+//! * `webpki-roots` (default): trusts Mozilla's root certificates; without it only those of
+//!   `Options::root_certificates`.
+//! * `tracing`: a span per connection, and events of level `DEBUG` about it and its frames, without payloads and tokens.
+
+#![forbid(unsafe_code)]
+
+#[cfg(not(feature = "tokio"))]
+compile_error!("nolag needs a runtime: enable the feature `tokio`");
+
+mod actor;
+mod address;
+mod client;
+mod connect;
+mod context;
+mod emit;
+mod engine;
+mod event;
+mod handler;
+mod message;
+mod options;
+mod runtime;
+mod status;
+mod stream;
+mod subscribe;
+#[cfg(feature = "tls")]
+mod tls;
+mod topic;
+mod trace;
+
+pub use actor::ActorType;
+pub use client::{Client, Stats, WeakClient};
+pub use connect::{CloseFuture, ConnectFuture, FlushFuture};
+pub use context::{App, Room};
+pub use emit::{Emit, EmitError, EmitFuture, Emitted};
+pub use event::{Disconnected, ErrorEvent, Reconnected};
+pub use handler::{HandlerId, HandlerReturn};
+pub use message::{AckHandle, Message, TypedMessage};
+#[doc(no_inline)]
+pub use nolag_core::{
+    DecodeError, Error, MessageMeta, Misuse, Op, Payload, ProtocolError, Rejection, ServerError, Session,
+    Status, SubscribeOptions, SubscriptionInfo, Token, TransportError, TransportErrorKind,
+    wire::{Filter, QoS},
+};
+pub use options::{CLOUD_URL, Options};
+pub use status::StatusWatch;
+pub use stream::{Messages, TypedMessages};
+pub use subscribe::{StreamFuture, Subscribe, SubscribeFuture, Subscribed, Unsubscribe, UnsubscribeFuture};
+pub use topic::Topic;

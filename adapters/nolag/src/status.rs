@@ -1,0 +1,70 @@
+//! Watching where the client stands.
+
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use futures_core::Stream;
+use nolag_core::Status;
+
+use crate::engine::Shared;
+
+/// Tells where the client stands, each time that changes. From [`Client::watch_status`](crate::Client::watch_status).
+///
+/// The first call tells the present status. A watcher that is slow sees the latest status, not each one between. It
+/// does not keep the connection alive, and ends when the client is gone.
+///
+/// It is a [`Stream`] as well.
+#[derive(Debug)]
+pub struct StatusWatch {
+    shared: Arc<Shared>,
+    id: u64,
+    seen: Option<u64>,
+}
+
+impl StatusWatch {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let id = shared.status.add_watch();
+        Self { shared, id, seen: None }
+    }
+
+    /// The status, once it is another than the last call told; `None` when the client is gone.
+    ///
+    /// Cancel-safe: a dropped call has told nothing.
+    pub async fn next(&mut self) -> Option<Status> {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    /// Waits until the client stands there; `false` when the client is gone before.
+    ///
+    /// Cancel-safe.
+    pub async fn wait_for(&mut self, status: Status) -> bool {
+        while let Some(current) = self.next().await {
+            if current == status {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Status>> {
+        self.shared.status.poll_watch(self.id, &mut self.seen, cx.waker())
+    }
+}
+
+impl Stream for StatusWatch {
+    type Item = Status;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Status>> {
+        self.poll(cx)
+    }
+}
+
+impl Drop for StatusWatch {
+    fn drop(&mut self) {
+        self.shared.status.remove_watch(self.id);
+    }
+}

@@ -1,0 +1,237 @@
+//! Messages from the application to the broker.
+
+use std::sync::mpsc;
+
+use nolag::{Client, EmitError, Emitted, Error, ErrorEvent, Misuse, Op, Payload, QoS, Rejection};
+use nolag_core::wire::{ClientFrame, ErrorFrame, ServerFrame, Text};
+use serde::Serialize;
+
+use crate::{
+    Log, is_pending, options,
+    server::{Peer, ScriptedServer},
+    soon, until,
+};
+
+async fn connected() -> (ScriptedServer, Client, Peer) {
+    let server = ScriptedServer::start().await;
+    let client = Client::new("token", options(&server.url()));
+    let (connected, peer) = tokio::join!(soon(client.connect()), server.session());
+    connected.unwrap();
+    (server, client, peer)
+}
+
+#[tokio::test]
+async fn every_option_reaches_the_broker() {
+    let (_server, client, mut peer) = connected().await;
+    let room = client.app("demo").room("general");
+    assert_eq!(room.prefix(), "demo/general");
+    let emit = room.emit("messages", &7).qos(QoS::ExactlyOnce).retain().echo(false).filter("vip");
+    let (outcome, published) = tokio::join!(soon(emit), peer.confirm_publish());
+    assert_eq!(outcome, Ok(Emitted::Acked));
+    let Ok(ClientFrame::Publish(publish)) = ClientFrame::decode(&published.frame) else { panic!() };
+    assert_eq!((publish.topic, publish.qos), ("demo/general/messages", Some(QoS::ExactlyOnce)));
+    assert_eq!((publish.retain, publish.echo, publish.filter), (true, false, Some("vip")));
+
+    let (outcome, published) =
+        tokio::join!(soon(room.emit("messages", &7).filters(["a", "b"])), peer.confirm_publish());
+    assert_eq!(outcome, Ok(Emitted::Acked));
+    let Ok(ClientFrame::Publish(publish)) = ClientFrame::decode(&published.frame) else { panic!() };
+    assert_eq!((publish.filters, publish.retain, publish.echo), (vec!["a", "b"], false, true));
+}
+
+#[tokio::test]
+async fn structs_leave_as_maps() {
+    #[derive(Serialize)]
+    struct Chat {
+        text: &'static str,
+    }
+    let (_server, client, mut peer) = connected().await;
+    let (outcome, published) =
+        tokio::join!(soon(client.emit("a/b/c", &Chat { text: "hello" })), peer.confirm_publish());
+    outcome.unwrap();
+    assert_eq!(&published.data[..], b"\x81\xa4text\xa5hello");
+}
+
+#[tokio::test]
+async fn an_untracked_message_is_sent_without_reference() {
+    let (_server, client, mut peer) = connected().await;
+    assert_eq!(soon(client.emit("a/b/c", &1).untracked()).await, Ok(Emitted::Sent));
+    assert_eq!(peer.published().await.msg_ref, None);
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_to_its_message_only() {
+    let (_server, client, mut peer) = connected().await;
+    let (refused, acked, ()) =
+        tokio::join!(soon(client.emit("a/b/c", "first")), soon(client.emit("a/b/c", "second")), async {
+            let first = peer.published().await;
+            let second = peer.published().await;
+            peer.ack(&second).await;
+            let msg_ref = first.msg_ref.as_deref().map(Text::Str);
+            let (code, topic) = (Some(42940), Some(Text::Str("a/b/c")));
+            let error = ErrorFrame { error: "unknown_topic", code, topic, msg_ref, ..ErrorFrame::default() };
+            peer.send(&ServerFrame::Error(error)).await;
+        });
+    assert_eq!(acked, Ok(Emitted::Acked));
+    let refused = refused.unwrap_err();
+    let EmitError::Refused(error) = &refused else { panic!("{refused:?}") };
+    assert_eq!((error.code, error.op), (Some(42940), Some(Op::Publish)));
+    assert!(!refused.may_be_delivered());
+    assert!(matches!(Error::from(refused), Error::Server(_)));
+}
+
+#[tokio::test]
+async fn a_lost_connection_leaves_the_outcome_unknown() {
+    let (_server, client, mut peer) = connected().await;
+    let (outcome, ()) = tokio::join!(soon(client.emit("a/b/c", &1)), async {
+        peer.published().await;
+        peer.cut();
+    });
+    assert!(outcome.unwrap_err().may_be_delivered());
+}
+
+#[tokio::test]
+async fn without_a_session_nothing_is_accepted() {
+    let client = Client::new("token", options("ws://127.0.0.1:9/ws"));
+    let not_connected = EmitError::NotSent(Rejection::NotConnected.into());
+    assert_eq!(soon(client.emit("a/b/c", &1)).await, Err(not_connected.clone()));
+    assert_eq!(client.emit("a/b/c", &1).send(), Err(Rejection::NotConnected.into()));
+    let (tell, told) = mpsc::channel();
+    client.emit("a/b/c", &1).callback(move |outcome| tell.send(outcome).unwrap());
+    until("the callback", || told.try_recv() == Ok(Err(not_connected.clone()))).await;
+}
+
+#[tokio::test]
+async fn callbacks_get_every_outcome() {
+    let (_server, client, mut peer) = connected().await;
+    let (tell, told) = mpsc::channel();
+    for topic in ["a/b/c", "not a topic"] {
+        let tell = tell.clone();
+        client.emit(topic, &1).callback(move |outcome| tell.send((topic, outcome)).unwrap());
+    }
+    peer.confirm_publish().await;
+    let mut outcomes = Vec::new();
+    until("two outcomes", || {
+        outcomes.extend(told.try_iter());
+        outcomes.len() == 2
+    })
+    .await;
+    assert!(matches!(&outcomes[0], ("not a topic", Err(EmitError::NotSent(Error::Misuse(_))))));
+    assert_eq!(outcomes[1], ("a/b/c", Ok(Emitted::Acked)));
+}
+
+#[tokio::test]
+async fn a_payload_that_cannot_be_encoded_is_returned_and_reported() {
+    struct Stubborn;
+    impl Serialize for Stubborn {
+        fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+            Err(serde::ser::Error::custom("no way"))
+        }
+    }
+    let (_server, client, _peer) = connected().await;
+    let (tell, told) = mpsc::channel();
+    client.on_error(move |event| tell.send(event).unwrap());
+    let error = client.app("a").room("b").emit("c", &Stubborn).send().unwrap_err();
+    assert!(matches!(&error, Error::Misuse(Misuse::Encode(_))), "{error:?}");
+    let mut seen = None;
+    until("the event", || {
+        seen = told.try_recv().ok();
+        seen.is_some()
+    })
+    .await;
+    let event = seen.unwrap();
+    assert_eq!((event.op(), event.topic()), (Some(Op::Publish), Some("a/b/c")));
+    assert_eq!(event, ErrorEvent::Encode { op: Op::Publish, topic: "a/b/c".into(), error: error.clone() });
+    assert_eq!(soon(client.emit("a/b/c", &Stubborn)).await, Err(EmitError::NotSent(error)));
+}
+
+#[tokio::test]
+async fn a_failed_fire_and_forget_is_reported() {
+    let (_server, client, mut peer) = connected().await;
+    let log = Log::default();
+    log.watch(&client);
+    client.emit("a/b/c", &1).send().unwrap();
+    let published = peer.published().await;
+    let msg_ref = published.msg_ref.as_deref().map(Text::Str);
+    let error = ErrorFrame { error: "rate_limit_exceeded", msg_ref, ..ErrorFrame::default() };
+    peer.send(&ServerFrame::Error(error)).await;
+    log.wait_for("error: publish refused: rate_limit_exceeded").await;
+}
+
+#[tokio::test]
+async fn names_with_slashes_do_not_lead_to_other_rooms() {
+    let (_server, client, _peer) = connected().await;
+    let emit = client.app("demo").room("general/secret").emit("messages", &1);
+    assert!(matches!(soon(emit).await, Err(EmitError::NotSent(Error::Misuse(Misuse::InvalidTopic { .. })))));
+    let emit = client.app("demo").room("general").emit("a/b", &1);
+    assert!(matches!(soon(emit).await, Err(EmitError::NotSent(Error::Misuse(Misuse::InvalidTopic { .. })))));
+    let room = client.app("demo/x").room("general");
+    assert!(matches!(soon(room.subscribe("messages")).await, Err(Error::Misuse(_))));
+}
+
+#[tokio::test]
+async fn a_payload_may_come_encoded() {
+    let (_server, client, mut peer) = connected().await;
+    let payload = Payload::from_msgpack(&b"\xc4\x02\x00\xff"[..]).unwrap();
+    let (outcome, published) =
+        tokio::join!(soon(client.emit_payload("a/b/c", payload)), peer.confirm_publish());
+    outcome.unwrap();
+    assert_eq!(&published.data[..], b"\xc4\x02\x00\xff");
+}
+
+#[tokio::test]
+async fn a_thousand_messages_leave_in_order() {
+    let (_server, client, mut peer) = connected().await;
+    let room = client.app("demo").room("general");
+    let publisher = tokio::spawn(async move {
+        let emits: Vec<_> = (0..1000).map(|n: u32| room.emit("messages", &n).into_future()).collect();
+        futures_util::future::join_all(emits).await
+    });
+    for n in 0..1000u32 {
+        let published = peer.confirm_publish().await;
+        assert_eq!(Payload::from_msgpack(published.data).unwrap().decode(), Ok(n));
+    }
+    let outcomes = soon(publisher).await.unwrap();
+    assert!(outcomes.iter().all(|outcome| *outcome == Ok(Emitted::Acked)));
+}
+
+#[tokio::test]
+async fn a_dropped_future_does_not_withdraw_its_message() {
+    let (_server, client, mut peer) = connected().await;
+    let mut emit = Box::pin(client.emit("a/b/c", "kept").into_future());
+    assert!(is_pending(&mut emit).await);
+    drop(emit);
+    // Never polled, so never published.
+    drop(client.emit("a/b/c", "dropped").into_future());
+    client.emit("a/b/c", "last").send().unwrap();
+    assert_eq!(&peer.confirm_publish().await.data[..], b"\xa4kept");
+    assert_eq!(&peer.confirm_publish().await.data[..], b"\xa4last");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_threads_publish_and_subscribe_at_once() {
+    let broker = nolag_broker::TestBroker::builder()
+        .limits(nolag_broker::Limits { publishes_per_second: None, ..nolag_broker::Limits::default() })
+        .start()
+        .await;
+    let client = Client::new(broker.token("alice"), options(&broker.url()));
+    soon(client.connect()).await.unwrap();
+    let tasks = (0..8).map(|task: u32| {
+        let room = client.app("demo").room(format!("room-{task}"));
+        tokio::spawn(async move {
+            let mut stream = room.subscribe("messages").stream::<u32>().await.unwrap();
+            for n in 0..300 {
+                room.emit("messages", &n).send().unwrap();
+            }
+            for n in 0..300 {
+                assert_eq!(stream.next().await.unwrap().unwrap().data(), &n);
+            }
+            room.unsubscribe("messages").await.unwrap();
+            assert!(stream.next().await.is_none());
+        })
+    });
+    for done in soon(futures_util::future::join_all(tasks)).await {
+        done.unwrap();
+    }
+    soon(client.close()).await;
+}
