@@ -140,8 +140,8 @@ pub mod wire;
 
 pub use client::{
     AckPolicy, Action, ClientCore, Config, Disconnect, Event, Limits, Message, MessageMeta, OpId, Outcome,
-    OverflowPolicy, Publish, ReconnectPolicy, Session, Stats, Status, Subscribe, SubscribeOptions, SubscriptionId,
-    SubscriptionInfo, Transmit, TransportEvent, TransportEventKind, TransportId,
+    OverflowPolicy, Publish, ReconnectPolicy, Session, Stats, Status, Subscribe, SubscribeOptions,
+    SubscriptionId, SubscriptionInfo, Transmit, TransportEvent, TransportEventKind, TransportId,
 };
 pub use error::{
     Error, Misuse, Op, ProtocolError, Refused, Rejection, ServerError, TransportError, TransportErrorKind,

@@ -26,8 +26,8 @@ pub struct Config {
     pub load_balance: bool,
     /// The group of load-balanced subscriptions that name none. Default: the actor's id.
     pub load_balance_group: Option<String>,
-    /// How often a heartbeat leaves. `None`: never. Default: 30 s. Brokers end connections that are silent for 60 s,
-    /// and only a heartbeat makes them check whether a token is still valid.
+    /// How often a heartbeat leaves. `None` or zero: never. Default: 30 s. Brokers end connections that are silent for
+    /// 60 s, and only a heartbeat makes them check whether a token is still valid.
     pub heartbeat_interval: Option<Duration>,
     /// How long a heartbeat's echo (or anything else) may take. Default: 10 s.
     pub heartbeat_timeout: Duration,

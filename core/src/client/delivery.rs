@@ -42,6 +42,10 @@ impl ClientCore {
             return;
         }
         self.timers.stop(Timer::AckFlush);
+        // Publishes stop at the limit; acks, which the application cannot hold back, at twice as much.
+        if self.outbound.bytes() / 2 >= self.config.limits.max_outbound_bytes {
+            return self.drop_acks();
+        }
         let batch = self.config.acks.max_batch.max(1);
         while !self.acks.is_empty() {
             let ids: Vec<_> = self.acks.drain(..batch.min(self.acks.len())).collect();

@@ -26,7 +26,7 @@ impl ClientCore {
             }
         };
         let unanswered = self.waiting_requests().iter().filter(|request| request.is_expired()).count();
-        let count = |kind: Op| self.ops.values().filter(|op| **op == kind).count();
+        let count = |kind: Op| self.ops.values().filter(|pending| pending.kind == kind).count();
         let waiting = [
             (count(Op::Connect), "connects"),
             (count(Op::Disconnect), "disconnects"),

@@ -57,9 +57,11 @@ impl Inbox {
         }
     }
 
-    /// Takes a message; drops one if the application has been behind for too long.
+    /// Takes a message; makes room for it if the application has been behind for too long. What was already on its way
+    /// when the budget was used up is kept, but no more than as much again.
     pub(super) fn push(&mut self, now: Instant, message: Message, limits: &Limits, policy: OverflowPolicy) {
-        if self.flow == Flow::Overflowing && self.is_full(limits) {
+        let budgets = if self.flow == Flow::Overflowing { 1 } else { 2 };
+        while self.has_used(budgets, limits) && !self.queue.is_empty() {
             match policy {
                 OverflowPolicy::DropNewest => return self.count_drop(message.subscription),
                 OverflowPolicy::DropOldest => {
@@ -72,7 +74,7 @@ impl Inbox {
         }
         self.bytes += retained(&message);
         self.queue.push_back(message);
-        if self.is_full(limits) {
+        if self.has_used(1, limits) {
             match self.flow {
                 Flow::Open => self.flow = Flow::Paused(now),
                 Flow::Resuming(since) => self.flow = Flow::Paused(since),
@@ -159,8 +161,10 @@ impl Inbox {
         self.queue.len()
     }
 
-    fn is_full(&self, limits: &Limits) -> bool {
-        self.queue.len() >= limits.max_inbound_messages || self.bytes >= limits.max_inbound_bytes
+    /// Whether the budget is used up that many times over.
+    fn has_used(&self, budgets: usize, limits: &Limits) -> bool {
+        self.queue.len() >= limits.max_inbound_messages.saturating_mul(budgets)
+            || self.bytes >= limits.max_inbound_bytes.saturating_mul(budgets)
     }
 
     fn count_drop(&mut self, subscription: Option<SubscriptionId>) {
@@ -173,5 +177,5 @@ impl Inbox {
 fn retained(message: &Message) -> usize {
     let texts = [&message.meta.msg_id, &message.meta.filter, &message.meta.from, &message.meta.from_type];
     let text_bytes: usize = texts.into_iter().flatten().map(|text| text.len()).sum();
-    size_of::<Message>() + message.payload.packed_len() + text_bytes
+    size_of::<Message>() + message.topic.len() + message.payload.packed_len() + text_bytes
 }

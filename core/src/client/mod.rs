@@ -69,7 +69,7 @@ pub struct ClientCore {
     link: Link,
     next_id: u64,
     /// Accepted commands without an outcome.
-    ops: BTreeMap<OpId, Op>,
+    ops: BTreeMap<OpId, Pending>,
     /// Commands that wait for a session, and for its end.
     connecting: SmallVec<[OpId; 1]>,
     disconnecting: SmallVec<[OpId; 1]>,
@@ -98,6 +98,14 @@ pub struct ClientCore {
     events: VecDeque<Event>,
     unsolicited: usize,
     stats: Stats,
+}
+
+/// A command without an outcome.
+#[derive(Debug, Clone, Copy)]
+struct Pending {
+    kind: Op,
+    /// Whether a frame for it was ever handed to a transport.
+    sent: bool,
 }
 
 /// What waits for an answer by a deadline.
@@ -173,7 +181,9 @@ impl ClientCore {
     /// at any other time is harmless.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.observe(now);
-        while let Some(timer) = self.timers.pop_due(self.now) {
+        // Each at most once: a delay of zero must not keep us here.
+        for _ in Timer::ALL {
+            let Some(timer) = self.timers.pop_due(self.now) else { break };
             match timer {
                 Timer::AckFlush => self.flush_acks(),
                 Timer::Drain => self.leave(),
@@ -299,7 +309,7 @@ impl ClientCore {
 
     fn accept(&mut self, kind: Op) -> OpId {
         let op = OpId(self.id());
-        self.ops.insert(op, kind);
+        self.ops.insert(op, Pending { kind, sent: false });
         op
     }
 
@@ -318,6 +328,21 @@ impl ClientCore {
         }
     }
 
+    /// Settles commands that will not be answered any more: those that were sent may have been done.
+    fn settle_undone(&mut self, ops: impl IntoIterator<Item = OpId>, cause: &Error) {
+        for op in ops {
+            let sent = self.ops.get(&op).is_some_and(|pending| pending.sent);
+            let outcome = if sent { Outcome::Unknown } else { Outcome::NotSent };
+            self.settle(op, outcome(cause.clone()));
+        }
+    }
+
+    fn mark_sent(&mut self, op: OpId) {
+        if let Some(pending) = self.ops.get_mut(&op) {
+            pending.sent = true;
+        }
+    }
+
     /// Whether a command that needs the broker can be accepted now or as soon as the session stands.
     fn check_open(&self) -> Result<(), Error> {
         match self.link {
@@ -328,7 +353,8 @@ impl ClientCore {
     }
 
     fn check_room(&self, bytes: usize) -> Result<(), Error> {
-        let pending = self.ops.len() + self.requests.len();
+        // Requests outlive their commands when they are overdue, and the core makes some of its own.
+        let pending = self.ops.len().max(self.requests.len());
         let total = self.outbound.bytes() + bytes;
         if pending >= self.config.limits.max_pending || total > self.config.limits.max_outbound_bytes {
             return Err(Rejection::Full { pending, bytes: self.outbound.bytes() }.into());
@@ -403,7 +429,13 @@ impl ClientCore {
     }
 
     fn expect_answer(&mut self, waiting: Waiting) {
-        // Answered ones are skipped when their time comes; removing them from the front keeps the queue short.
+        let deadline = self.inbox.active(self.now) + self.config.operation_timeout;
+        self.deadlines.push_back((deadline, waiting));
+    }
+
+    /// Removes what was answered from the front, so that the queue stays short and nothing wakes up for it. What was
+    /// answered out of order is skipped when its time comes.
+    fn forget_answered(&mut self) {
         while let Some((_, front)) = self.deadlines.front() {
             let answered = match front {
                 Waiting::Publish(op) => !self.publishes.contains_key(op),
@@ -414,8 +446,6 @@ impl ClientCore {
             }
             self.deadlines.pop_front();
         }
-        let deadline = self.inbox.active(self.now) + self.config.operation_timeout;
-        self.deadlines.push_back((deadline, waiting));
     }
 }
 

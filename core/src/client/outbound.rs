@@ -1,6 +1,7 @@
 //! What waits to be sent on the current transport.
 
 use alloc::collections::VecDeque;
+use core::fmt;
 
 use bytes::{Bytes, BytesMut};
 
@@ -15,11 +16,22 @@ pub(super) enum Sender {
 }
 
 /// Encoded frames in sending order. Heartbeats overtake, so that a full queue does not look like a dead client.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Outbound {
     queue: VecDeque<(Bytes, Sender)>,
     bytes: usize,
     heartbeat: bool,
+}
+
+/// Shows sizes only: the frames hold a token and payloads.
+impl fmt::Debug for Outbound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outbound")
+            .field("frames", &self.queue.len())
+            .field("bytes", &self.bytes)
+            .field("heartbeat", &self.heartbeat)
+            .finish()
+    }
 }
 
 impl Outbound {

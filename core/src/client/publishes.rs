@@ -15,8 +15,6 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PendingPublish {
     tracked: bool,
-    /// Whether it was handed to the transport.
-    sent: bool,
 }
 
 impl ClientCore {
@@ -47,7 +45,7 @@ impl ClientCore {
             msg_ref: msg_ref.as_deref(),
         });
         self.send(&frame, Sender::Publish(op));
-        self.publishes.insert(op, PendingPublish { tracked: publish.tracked, sent: false });
+        self.publishes.insert(op, PendingPublish { tracked: publish.tracked });
         Ok(op)
     }
 
@@ -70,9 +68,9 @@ impl ClientCore {
     }
 
     pub(super) fn publish_sent(&mut self, op: OpId) {
-        let Some(publish) = self.publishes.get_mut(&op) else { return };
+        let Some(publish) = self.publishes.get(&op) else { return };
         if publish.tracked {
-            publish.sent = true;
+            self.mark_sent(op);
             self.expect_answer(Waiting::Publish(op));
         } else {
             self.end_publish(op, Outcome::Sent);
@@ -108,21 +106,20 @@ impl ClientCore {
     }
 
     pub(super) fn lose_publishes(&mut self, cause: &Error) {
-        for (op, publish) in mem::take(&mut self.publishes) {
-            let outcome =
-                if publish.sent { Outcome::Unknown(cause.clone()) } else { Outcome::NotSent(cause.clone()) };
-            self.settle(op, outcome);
-        }
+        let publishes = mem::take(&mut self.publishes);
+        self.settle_undone(publishes.into_keys(), cause);
     }
 
     fn find_publish(&self, msg_ref: Text<'_>) -> Option<OpId> {
         let op = OpId(u64::from_str_radix(msg_ref.as_str()?, 16).ok()?);
         // Only what was sent can be answered.
-        self.publishes.get(&op).filter(|publish| publish.sent).map(|_| op)
+        let sent = self.ops.get(&op).is_some_and(|pending| pending.sent);
+        (sent && self.publishes.contains_key(&op)).then_some(op)
     }
 
     fn end_publish(&mut self, op: OpId, outcome: Outcome) {
         self.publishes.remove(&op);
+        self.forget_answered();
         self.settle(op, outcome);
     }
 }

@@ -63,7 +63,7 @@ impl ReconnectPolicy {
             if delay >= self.cap {
                 break;
             }
-            delay = (delay + delay / 2).min(self.cap);
+            delay = delay.saturating_add(delay / 2).min(self.cap);
         }
         delay
     }

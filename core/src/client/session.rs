@@ -4,7 +4,7 @@ use alloc::{string::String, sync::Arc};
 use core::{mem, time::Duration};
 
 use super::{
-    Action, ClientCore, Disconnect, Event, OpId, Outcome, Sender, Session, Timer, TransportId,
+    Action, ClientCore, Disconnect, Event, OpId, Outcome, Sender, Session, Timer, TimerTable, TransportId,
     reconnect::Reaction,
 };
 use crate::{
@@ -160,7 +160,7 @@ impl ClientCore {
         for op in mem::take(&mut self.connecting) {
             self.settle(op, Outcome::Connected(session.clone()));
         }
-        if let Some(interval) = self.config.heartbeat_interval {
+        if let Some(interval) = self.heartbeat_interval() {
             self.timers.set(Timer::Heartbeat, self.now + interval);
         }
         self.restore_subscriptions(reply.restored_subscriptions);
@@ -183,8 +183,12 @@ impl ClientCore {
         ProtocolError::Timeout { op, after }.into()
     }
 
+    fn heartbeat_interval(&self) -> Option<Duration> {
+        self.config.heartbeat_interval.filter(|interval| !interval.is_zero())
+    }
+
     pub(super) fn send_heartbeat(&mut self) {
-        let (Link::Ready { .. }, Some(interval)) = (self.link, self.config.heartbeat_interval) else {
+        let (Link::Ready { .. }, Some(interval)) = (self.link, self.heartbeat_interval()) else {
             return;
         };
         self.outbound.push_heartbeat();
@@ -262,9 +266,7 @@ impl ClientCore {
     }
 
     fn end_transport(&mut self, link: Link, close: Option<(u16, &'static str)>) {
-        for timer in [Timer::AckFlush, Timer::Drain, Timer::Handshake, Timer::Heartbeat, Timer::Reconnect] {
-            self.timers.stop(timer);
-        }
+        self.timers = TimerTable::default();
         self.liveness = None;
         self.inbox.connection_lost(self.now);
         if let (Some(id), Some((code, reason))) = (link.transport(), close) {

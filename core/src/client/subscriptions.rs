@@ -192,7 +192,12 @@ impl ClientCore {
         let load_balance = registration.desired.load_balance;
         let live = registration.live;
         match self.latest_subscribe(id) {
-            Some(request) => request.ops.push(op),
+            Some(request) => {
+                request.ops.push(op);
+                if request.sent {
+                    self.mark_sent(op);
+                }
+            }
             None if live => self.settle(op, Outcome::Subscribed { subscription: id, load_balance }),
             None => self.request_or_wait(id, op),
         }
@@ -216,8 +221,7 @@ impl ClientCore {
         let topic = match self.registry.find(topic) {
             Some((topic, id)) => {
                 let waiters = self.registry.remove(id).map(|registration| registration.waiters);
-                let outcome = Outcome::NotSent(Rejection::Superseded.into());
-                self.settle_all(waiters.unwrap_or_default(), &outcome);
+                self.settle_undone(waiters.unwrap_or_default(), &Rejection::Superseded.into());
                 topic
             }
             None => Arc::from(topic),
@@ -236,7 +240,7 @@ impl ClientCore {
     /// A subscribe that nobody else wants is taken back; any other command goes on. Unknown ids are ignored.
     pub fn abandon(&mut self, now: Instant, op: OpId) {
         self.observe(now);
-        if self.ops.get(&op) != Some(&Op::Subscribe) {
+        if self.ops.get(&op).is_none_or(|pending| pending.kind != Op::Subscribe) {
             return;
         }
         let abandoned = Error::Rejected(Rejection::Abandoned);
@@ -244,11 +248,13 @@ impl ClientCore {
             self.registry.by_id.iter_mut().find(|(_, registration)| registration.waiters.contains(&op));
         if let Some((&id, registration)) = waiting {
             registration.waiters.retain(|waiter| *waiter != op);
-            let unwanted = registration.waiters.is_empty() && registration.confirmed.is_none();
-            self.settle(op, Outcome::NotSent(abandoned));
-            if unwanted {
-                self.registry.remove(id);
+            if registration.waiters.is_empty() {
+                match registration.confirmed.clone() {
+                    Some(before) => registration.desired = before,
+                    None => drop(self.registry.remove(id)),
+                }
             }
+            self.settle_undone([op], &abandoned);
         } else if let Some(request) = self.requests.iter_mut().find(|request| request.ops.contains(&op)) {
             request.ops.retain(|waiter| *waiter != op);
             let RequestKind::Subscribe(id, _) = request.kind else { return };
@@ -323,10 +329,12 @@ impl ClientCore {
     }
 
     pub(super) fn request_sent(&mut self, seq: u64) {
-        if let Some(index) = self.request_index(seq) {
-            self.requests[index].sent = true;
-            self.expect_answer(Waiting::Request(seq));
+        let Some(index) = self.request_index(seq) else { return };
+        self.requests[index].sent = true;
+        for op in self.requests[index].ops.clone() {
+            self.mark_sent(op);
         }
+        self.expect_answer(Waiting::Request(seq));
     }
 
     pub(super) fn handle_subscribed(&mut self, topic: Text<'_>, load_balance: bool) {
@@ -366,6 +374,7 @@ impl ClientCore {
                 index += 1;
             }
         }
+        self.forget_answered();
         request
     }
 
@@ -378,6 +387,7 @@ impl ClientCore {
             return false;
         };
         let RequestKind::Subscribe(id, options) = request.kind else { return false };
+        self.forget_answered();
         let error = ServerError::from_frame(frame, Some(Op::Subscribe));
         self.settle_all(request.ops, &Outcome::Refused(error.clone().into()));
         if self.latest_subscribe(id).is_some() {
@@ -490,8 +500,7 @@ impl ClientCore {
                 RequestKind::Unsubscribe => self.settle_all(request.ops, &Outcome::Unsubscribed),
                 RequestKind::Subscribe(id, _) => match self.registry.by_id.get_mut(&id) {
                     Some(registration) => registration.waiters.extend(request.ops),
-                    None if request.sent => self.settle_all(request.ops, &Outcome::Unknown(cause.clone())),
-                    None => self.settle_all(request.ops, &Outcome::NotSent(cause.clone())),
+                    None => self.settle_undone(request.ops, cause),
                 },
             }
         }
@@ -505,7 +514,7 @@ impl ClientCore {
         debug_assert!(self.link == Link::Idle && self.requests.is_empty());
         self.registry.by_topic.clear();
         for (subscription, registration) in mem::take(&mut self.registry.by_id) {
-            self.settle_all(registration.waiters, &Outcome::NotSent(cause.clone()));
+            self.settle_undone(registration.waiters, cause);
             if registration.confirmed.is_some() {
                 let topic = registration.topic;
                 self.events.push_back(Event::SubscriptionEnded { subscription, topic, cause: cause.clone() });

@@ -7,8 +7,8 @@ use std::{collections::BTreeMap, mem, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use nolag_core::{
-    Action, ClientCore, Config, Disconnect, Error, Event, Instant, Message, Op, OpId, Outcome, Payload, Publish,
-    Subscribe, TransportError, TransportErrorKind, TransportEvent, TransportEventKind, TransportId,
+    Action, ClientCore, Config, Disconnect, Error, Event, Instant, Message, Op, OpId, Outcome, Payload,
+    Publish, Subscribe, TransportError, TransportErrorKind, TransportEvent, TransportEventKind, TransportId,
     wire::{AuthReply, ClientFrame, ErrorFrame, Filter, QoS, RawValue, ServerFrame, Text, write},
 };
 
@@ -214,7 +214,7 @@ impl Peer {
         self.accept_with(|_| {});
     }
 
-    pub(crate) fn accept_with(&mut self, change: impl FnOnce(&mut AuthReply<'_>)) {
+    pub(crate) fn accept_with<'a>(&mut self, change: impl FnOnce(&mut AuthReply<'a>)) {
         let mut reply = AuthReply {
             success: true,
             actor_token_id: Some(ACTOR),
@@ -469,7 +469,9 @@ pub(crate) fn describe(frame: &ClientFrame<'_>) -> String {
 }
 
 pub(crate) fn payload(text: &str) -> Payload {
-    Payload::encode(text).expect("text can be encoded")
+    let mut out = BytesMut::new();
+    write::str(&mut out, text);
+    Payload::from_msgpack(out).expect("one value")
 }
 
 pub(crate) fn message<'a>(topic: &'a str, data: RawValue<'a>) -> nolag_core::wire::Message<'a> {
