@@ -54,8 +54,14 @@ pub enum Misuse {
         /// What is wrong with it.
         reason: Box<str>,
     },
+    /// Removing the last filter of this topic's subscription would silently open it for everything.
+    LastFilter(Box<str>),
+    /// There is no subscription to this topic.
+    NotSubscribed(Box<str>),
     /// More filters than a broker accepts.
     TooManyFilters(usize),
+    /// This topic's subscription has no filters: it receives everything, and adding one would silently narrow it.
+    Unfiltered(Box<str>),
     /// An empty token.
     NoToken,
 }
@@ -166,8 +172,20 @@ pub enum Op {
     Connect,
     /// Leaving.
     Disconnect,
+    /// Asking who is present in a lobby's rooms.
+    FetchLobby,
+    /// Asking who is present in a room.
+    FetchPresence,
+    /// Watching a lobby.
+    LobbySubscribe,
+    /// No longer watching a lobby.
+    LobbyUnsubscribe,
     /// Publishing.
     Publish,
+    /// Changing filters.
+    SetFilters,
+    /// Setting presence.
+    SetPresence,
     /// Subscribing.
     Subscribe,
     /// Unsubscribing.
@@ -205,9 +223,13 @@ impl ServerError {
     }
 }
 
-/// Kraken 0.4 has a control byte where a dash was meant, and these texts end up on terminals.
-fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '-' } else { c }).collect()
+/// Longest text of a broker that is kept, in characters.
+const MAX_TEXT: usize = 512;
+
+/// A broker's text, fit for terminals and for keeping: Kraken 0.4 has a control byte where a dash was meant, and nothing
+/// limits its length.
+pub(crate) fn clean(text: &str) -> String {
+    text.chars().take(MAX_TEXT).map(|c| if c.is_control() { '-' } else { c }).collect()
 }
 
 impl TransportError {
@@ -223,7 +245,13 @@ impl Op {
         match self {
             Self::Connect => "connect",
             Self::Disconnect => "disconnect",
+            Self::FetchLobby => "fetch lobby",
+            Self::FetchPresence => "fetch presence",
+            Self::LobbySubscribe => "subscribe to lobby",
+            Self::LobbyUnsubscribe => "unsubscribe from lobby",
             Self::Publish => "publish",
+            Self::SetFilters => "set filters",
+            Self::SetPresence => "set presence",
             Self::Subscribe => "subscribe",
             Self::Unsubscribe => "unsubscribe",
         }
@@ -268,6 +296,15 @@ impl fmt::Display for Misuse {
             Self::InvalidPayload(error) => write!(f, "the payload is not one MessagePack value: {error}"),
             Self::InvalidTopic { topic, reason } => write!(f, "topic {topic:?}: {reason}"),
             Self::InvalidUrl { url, reason } => write!(f, "address {url:?}: {reason}"),
+            Self::LastFilter(topic) => write!(
+                f,
+                "no filter would be left on {topic:?}, which would then receive everything; set an empty list if you mean that"
+            ),
+            Self::NotSubscribed(topic) => write!(f, "not subscribed to {topic:?}; subscribe first"),
+            Self::Unfiltered(topic) => write!(
+                f,
+                "{topic:?} has no filters and receives everything; set filters if you mean to narrow it"
+            ),
             Self::TooManyFilters(count) => write!(f, "{count} filters, the broker takes {MAX_FILTERS} per topic"),
             Self::NoToken => f.write_str("the token is empty"),
         }

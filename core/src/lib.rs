@@ -139,8 +139,9 @@ mod topic;
 pub mod wire;
 
 pub use client::{
-    AckPolicy, Action, ClientCore, Config, Disconnect, Event, Limits, Message, MessageMeta, OpId, Outcome,
-    OverflowPolicy, Publish, ReconnectPolicy, Session, Stats, Status, Subscribe, SubscribeOptions,
+    AckPolicy, Action, ClientCore, Config, Disconnect, Event, FilterChange, Limits, LobbyChange,
+    LobbySnapshot, Message, MessageMeta, OpId, Outcome, OverflowPolicy, PresenceChange, PresenceKind,
+    PresenceMember, Publish, ReconnectPolicy, Session, Stats, Status, Subscribe, SubscribeOptions,
     SubscriptionId, SubscriptionInfo, Transmit, TransportEvent, TransportEventKind, TransportId,
 };
 pub use error::{

@@ -31,6 +31,10 @@ impl Payload {
         Ok(Self(bytes))
     }
 
+    pub(crate) fn nil() -> Self {
+        Self(Bytes::from_static(RawValue::NIL.as_bytes()))
+    }
+
     /// Copies or shares the bytes of a value inside `frame`: what is small is copied, so that a queued message does
     /// not pin a large read buffer.
     pub(crate) fn from_frame(frame: &Bytes, value: RawValue<'_>) -> Self {

@@ -21,7 +21,7 @@ impl Rng {
 
     /// Uniform in `0..=max`, to the microsecond. The modulo bias over 64 bits is far below a microsecond.
     pub(crate) fn up_to(&mut self, max: Duration) -> Duration {
-        let micros = u64::try_from(max.as_micros()).unwrap_or(u64::MAX - 1);
+        let micros = u64::try_from(max.as_micros()).unwrap_or(u64::MAX).min(u64::MAX - 1);
         Duration::from_micros(self.next() % (micros + 1))
     }
 }

@@ -5,8 +5,8 @@ use nolag_core::{
     SecretStr,
     wire::{
         Auth, ClientFrame, ErrorFrame, Filter, FrameError, FrameMap, Key, LobbyMembers, Message,
-        PresenceEntry, PresenceEvent, Publish, QoS, RawValue, RestoredSubscription, ServerFrame, Subscribe,
-        Text, WireError, canonical_group,
+        PresenceEntry, PresenceEvent, Publish, QoS, RawValue, RestoredFrom, RestoredSubscription,
+        ServerFrame, Subscribe, Text, WireError, canonical_group,
     },
 };
 use rmpv::Value;
@@ -171,34 +171,37 @@ fn restored_subscriptions_are_read_in_every_shape() {
             ("filters", Value::Nil),
             ("qos", 9.into()),
         ]),
+        // Filters that are none cannot be compared with ours.
+        map(&[("topic", "app/room/odd".into()), ("filters", list(&[7.into()]))]),
         // No topic at all.
         map(&[("filters", list(&[]))]),
         7.into(),
     ]));
-    let message = |topic| RestoredSubscription {
+    let message = |topic, origin| RestoredSubscription {
         topic,
         qos: None,
         filters: vec![],
         load_balance: false,
         load_balance_group: None,
+        origin,
     };
     let expected = [
-        message("app/room/plain"),
+        message("app/room/plain", RestoredFrom::Plain),
         RestoredSubscription {
             qos: Some(QoS::ExactlyOnce),
             filters: vec!["vip".into(), Filter::All(vec!["b".into(), "A".into()])],
             load_balance: true,
             load_balance_group: Some("movers"),
-            ..message("app/room/remembered")
+            ..message("app/room/remembered", RestoredFrom::Topic)
         },
         RestoredSubscription {
             filters: vec!["crane-07".into()],
             load_balance: true,
             load_balance_group: Some("prj_app_movers"),
-            ..message("app/room/pattern")
+            ..message("app/room/pattern", RestoredFrom::Pattern)
         },
-        message("app/room/name"),
-        message("app/room/nil"),
+        message("app/room/name", RestoredFrom::Name),
+        message("app/room/nil", RestoredFrom::Topic),
     ];
     let read: Vec<_> = RestoredSubscription::parse_list(RawValue::parse(&restored).unwrap()).collect();
     assert_eq!(read, expected);

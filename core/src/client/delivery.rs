@@ -1,10 +1,14 @@
 //! Received messages and their acks.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+    vec::Vec,
+};
 
 use bytes::Bytes;
 
-use super::{ClientCore, Link, Message, MessageMeta, Sender, Timer};
+use super::{ClientCore, Event, Link, Message, MessageMeta, Sender, Timer};
 use crate::{
     Instant,
     payload::Payload,
@@ -72,6 +76,17 @@ impl ClientCore {
             None => (Arc::from(topic), None),
         };
         self.stats.messages_received += 1;
+        if message.is_replay == Some(true) {
+            self.count_replayed();
+        }
+        if let (Some(id), Some(msg_id)) = (subscription, message.msg_id) {
+            let hash = self.registry.hash(msg_id);
+            let seen = self.registry.by_id.get_mut(&id).map(|registration| &mut registration.seen);
+            if seen.is_some_and(|seen| !seen.insert(hash)) {
+                self.stats.messages_duplicate += 1;
+                return;
+            }
+        }
         let message = Message {
             topic,
             subscription,
@@ -92,6 +107,70 @@ impl ClientCore {
 
     pub(super) fn link_is_ready(&self) -> bool {
         matches!(self.link, Link::Ready { .. })
+    }
+}
+
+/// Ids remembered per subscription to recognise duplicates.
+const SEEN: usize = 1024;
+
+/// The messages that a subscription has seen last, as keyed hashes.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    order: VecDeque<u64>,
+    hashes: BTreeSet<u64>,
+}
+
+impl Seen {
+    /// `false` when it was there already.
+    fn insert(&mut self, hash: u64) -> bool {
+        if !self.hashes.insert(hash) {
+            return false;
+        }
+        if self.order.len() >= SEEN {
+            if let Some(oldest) = self.order.pop_front() {
+                self.hashes.remove(&oldest);
+            }
+        }
+        self.order.push_back(hash);
+        true
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// The replays under way on this connection; the broker does not say which message belongs to which.
+#[derive(Debug, Default)]
+pub(super) struct Replay {
+    running: u32,
+    announced: u64,
+    received: u64,
+}
+
+impl ClientCore {
+    pub(super) fn handle_replay_start(&mut self, count: u64) {
+        if self.replay.running == 0 {
+            self.replay = Replay::default();
+        }
+        self.replay.running = self.replay.running.saturating_add(1);
+        self.replay.announced = self.replay.announced.saturating_add(count);
+        self.report(Event::ReplayStarted { count });
+    }
+
+    pub(super) fn handle_replay_end(&mut self, replayed: u64) {
+        self.replay.running = self.replay.running.saturating_sub(1);
+        self.report(Event::ReplayEnded { replayed });
+    }
+
+    fn count_replayed(&mut self) {
+        self.replay.received += 1;
+        let progress =
+            Event::ReplayProgress { received: self.replay.received, announced: self.replay.announced };
+        match self.events.back_mut() {
+            Some(last @ Event::ReplayProgress { .. }) => *last = progress,
+            _ => self.report(progress),
+        }
     }
 }
 

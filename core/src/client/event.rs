@@ -1,6 +1,6 @@
 //! What goes into and comes out of a [`ClientCore`](super::ClientCore).
 
-use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, collections::BTreeMap, string::String, sync::Arc, vec::Vec};
 use core::time::Duration;
 
 use bytes::Bytes;
@@ -107,6 +107,17 @@ pub struct SubscribeOptions {
     pub load_balance_group: Option<String>,
 }
 
+/// A change to the filters of a subscription that stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FilterChange {
+    /// These too.
+    Add(Vec<Filter>),
+    /// Not these any more.
+    Remove(Vec<Filter>),
+    /// These and no others; none means everything.
+    Set(Vec<Filter>),
+}
+
 /// A message to publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Publish {
@@ -153,8 +164,19 @@ pub enum Outcome {
     Expired,
     /// Connect: it failed and is not retried.
     Failed(Error),
+    /// Filter change: these are in force now.
+    FiltersUpdated {
+        /// In order; none means everything.
+        filters: Vec<Filter>,
+    },
+    /// Lobby subscribe or fetch: who is present in its rooms.
+    Lobby(LobbySnapshot),
     /// It never left this machine.
     NotSent(Error),
+    /// Presence fetch: who is present in the room.
+    Presence(Arc<[PresenceMember]>),
+    /// Presence set or clear: the broker shows it.
+    PresenceSet,
     /// The broker refused it.
     Refused(Box<ServerError>),
     /// Publish: it left, and no confirmation was asked for or can be had (protocol version 1).
@@ -168,7 +190,7 @@ pub enum Outcome {
     },
     /// It may or may not have been done: the answer did not come.
     Unknown(Error),
-    /// Unsubscribe: no subscription stands.
+    /// Unsubscribe, lobby unsubscribe: nothing stands.
     Unsubscribed,
 }
 
@@ -182,6 +204,10 @@ impl Outcome {
             Self::Acked
             | Self::Connected(_)
             | Self::Disconnected
+            | Self::FiltersUpdated { .. }
+            | Self::Lobby(_)
+            | Self::Presence(_)
+            | Self::PresenceSet
             | Self::Sent
             | Self::Subscribed { .. }
             | Self::Unsubscribed => None,
@@ -228,6 +254,13 @@ pub enum Event {
         /// Why.
         cause: Error,
     },
+    /// A webhook's answer for a topic that was just subscribed.
+    Hydration {
+        /// The bare topic name, without app and room.
+        topic: Box<str>,
+        /// What the webhook returned.
+        data: Payload,
+    },
     /// Messages were dropped because the application stayed behind.
     Lagged {
         /// Whose; `None` for messages of no known subscription.
@@ -235,8 +268,36 @@ pub enum Event {
         /// How many since the last such event.
         count: u64,
     },
+    /// Somebody joined, changed or left in a watched lobby's rooms.
+    Lobby(LobbyChange),
+    /// A lobby is no longer watched without having been asked for.
+    LobbyEnded {
+        /// Its slug.
+        lobby: Arc<str>,
+        /// Why.
+        cause: Error,
+    },
+    /// Somebody joined, changed or left in the room where we are present; ourselves included.
+    Presence(PresenceChange),
     /// The broker sent something that is not a protocol frame; it was skipped.
     ProtocolError(crate::error::ProtocolError),
+    /// Messages missed earlier have all come.
+    ReplayEnded {
+        /// How many, as the broker says.
+        replayed: u64,
+    },
+    /// Some of the messages missed earlier have come. Several at once are reported as one.
+    ReplayProgress {
+        /// How many so far.
+        received: u64,
+        /// How many are announced; several replays at once are counted together.
+        announced: u64,
+    },
+    /// Messages missed earlier will come, with `is_replay` set.
+    ReplayStarted {
+        /// How many, as the broker says.
+        count: u64,
+    },
     /// The broker reported an error that belongs to no waiting command, for example about an untracked publish.
     ServerError(Box<ServerError>),
     /// A subscription is gone without having been asked for.
@@ -296,6 +357,85 @@ pub struct MessageMeta {
     pub from_type: Option<Box<str>>,
 }
 
+/// What happened to somebody's presence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PresenceKind {
+    /// Came.
+    Join,
+    /// Left; of an actor with several connections, the last one.
+    Leave,
+    /// Changed its presence.
+    Update,
+    /// Is being woken: only with persistent presence.
+    Waking,
+    /// Something that this version does not know, in the broker's word.
+    Other(Box<str>),
+}
+
+/// See [`Event::Presence`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PresenceChange {
+    /// The room's slug: the broker does not say, but it is the one that we set presence in last.
+    pub room: Option<Arc<str>>,
+    /// What happened.
+    pub kind: PresenceKind,
+    /// Whose.
+    pub actor_id: Box<str>,
+    /// The presence; `None` on leaving.
+    pub presence: Option<Payload>,
+    /// For persistent presence.
+    pub status: Option<Box<str>>,
+}
+
+/// See [`Event::Lobby`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LobbyChange {
+    /// The lobby's slug; `None` when several are watched and the broker's id does not tell which.
+    pub lobby: Option<Arc<str>>,
+    /// The lobby as the broker names it.
+    pub lobby_id: Option<Box<str>>,
+    /// The room's slug, or its id when no grant of ours names the slug.
+    pub room: Option<Box<str>>,
+    /// What happened.
+    pub kind: PresenceKind,
+    /// Whose.
+    pub actor_id: Box<str>,
+    /// The presence; an empty map on leaving.
+    pub data: Payload,
+}
+
+/// Somebody who is present.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PresenceMember {
+    /// Who.
+    pub actor_id: Box<str>,
+    /// The presence.
+    pub presence: Payload,
+    /// Since when, in Unix seconds, where the broker said so.
+    pub joined_at: Option<u64>,
+    /// For example `online`, or `offline` for persistent presence.
+    pub status: Option<Box<str>>,
+}
+
+/// Who is present in a lobby's rooms, by room slug.
+pub type LobbySnapshot = BTreeMap<String, Vec<PresenceMember>>;
+
+impl PresenceKind {
+    pub(super) fn from_wire(event: &str) -> Self {
+        match event {
+            "join" => Self::Join,
+            "leave" => Self::Leave,
+            "update" => Self::Update,
+            "waking" => Self::Waking,
+            other => Self::Other(other.chars().take(64).collect::<String>().into()),
+        }
+    }
+}
+
 /// Where a client stands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -321,6 +461,8 @@ pub struct Stats {
     pub messages_received: u64,
     /// Messages dropped because the application stayed behind.
     pub messages_dropped: u64,
+    /// Messages that came a second time on one subscription and were suppressed.
+    pub messages_duplicate: u64,
     /// WebSocket messages handed to the transport.
     pub frames_sent: u64,
     /// WebSocket messages received on the current transport.

@@ -25,7 +25,7 @@ impl ClientCore {
                 format!("{doing} as {actor:?}, {} subscriptions", self.registry.len())
             }
         };
-        let unanswered = self.waiting_requests().iter().filter(|request| request.is_expired()).count();
+        let unanswered = self.waiting_requests().iter().filter(|request| request.expired).count();
         let count = |kind: Op| self.ops.values().filter(|pending| pending.kind == kind).count();
         let waiting = [
             (count(Op::Connect), "connects"),
@@ -33,6 +33,12 @@ impl ClientCore {
             (count(Op::Subscribe), "subscribes"),
             (count(Op::Unsubscribe), "unsubscribes"),
             (count(Op::Publish), "publishes"),
+            (count(Op::SetFilters), "filter changes"),
+            (count(Op::SetPresence), "presence changes"),
+            (count(Op::FetchPresence), "presence fetches"),
+            (count(Op::LobbySubscribe), "lobby subscribes"),
+            (count(Op::LobbyUnsubscribe), "lobby unsubscribes"),
+            (count(Op::FetchLobby), "lobby fetches"),
             (unanswered, "overdue replies"),
             (self.outbound.len(), "frames to send"),
             (self.acks.len(), "message acks to send"),

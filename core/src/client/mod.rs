@@ -4,10 +4,14 @@ mod config;
 mod delivery;
 mod event;
 mod explain;
+mod filters;
 mod inbox;
+mod lobbies;
 mod outbound;
+mod presence;
 mod publishes;
 mod reconnect;
+mod requests;
 mod session;
 mod subscriptions;
 mod timers;
@@ -23,27 +27,36 @@ use smallvec::SmallVec;
 
 pub use config::{AckPolicy, Config, Limits, OverflowPolicy, ReconnectPolicy};
 pub use event::{
-    Action, Disconnect, Event, Message, MessageMeta, OpId, Outcome, Publish, Session, Stats, Status,
-    Subscribe, SubscribeOptions, SubscriptionId, Transmit, TransportEvent, TransportEventKind, TransportId,
+    Action, Disconnect, Event, FilterChange, LobbyChange, LobbySnapshot, Message, MessageMeta, OpId, Outcome,
+    PresenceChange, PresenceKind, PresenceMember, Publish, Session, Stats, Status, Subscribe,
+    SubscribeOptions, SubscriptionId, Transmit, TransportEvent, TransportEventKind, TransportId,
 };
 pub use subscriptions::SubscriptionInfo;
 
 use crate::{
     Instant,
     error::{Error, Op, ProtocolError, Rejection, ServerError},
+    payload::Payload,
     rng::Rng,
     wire::{ClientFrame, ErrorFrame, ServerFrame, Text},
 };
+use delivery::Replay;
 use inbox::{ActiveTime, Inbox};
+use lobbies::Lobbies;
 use outbound::{Outbound, Sender};
+use presence::Presence;
 use publishes::PendingPublish;
+use requests::{Request, RequestKind};
 use session::Link;
-use subscriptions::{Registry, Request};
+use subscriptions::Registry;
 use timers::{Timer, TimerTable};
 
 /// Reports that belong to no command and are kept until polled; more are counted and dropped, because a broker could
 /// send them without end.
 const MAX_UNSOLICITED: usize = 1024;
+
+/// Payload bytes that such reports may hold.
+const MAX_UNSOLICITED_BYTES: usize = 8 << 20;
 
 /// A NoLag client without I/O: bytes and ticks in, frames and events out.
 ///
@@ -87,16 +100,20 @@ pub struct ClientCore {
     liveness: Option<ActiveTime>,
     outbound: Outbound,
     registry: Registry,
-    /// Requests that the broker answers by topic, in sending order.
+    presence: Presence,
+    lobbies: Lobbies,
+    /// Requests without a reference that the broker answers, in sending order.
     requests: VecDeque<Request>,
     publishes: BTreeMap<OpId, PendingPublish>,
     /// When the answers to what was sent must have come, in sending order.
     deadlines: VecDeque<(ActiveTime, Waiting)>,
     inbox: Inbox,
+    replay: Replay,
     acks: VecDeque<Box<str>>,
     actions: VecDeque<Action>,
     events: VecDeque<Event>,
     unsolicited: usize,
+    unsolicited_bytes: usize,
     stats: Stats,
 }
 
@@ -142,14 +159,18 @@ impl ClientCore {
             liveness: None,
             outbound: Outbound::default(),
             registry: Registry::new(seed),
+            presence: Presence::default(),
+            lobbies: Lobbies::default(),
             requests: VecDeque::new(),
             publishes: BTreeMap::new(),
             deadlines: VecDeque::new(),
             inbox: Inbox::new(),
+            replay: Replay::default(),
             acks: VecDeque::new(),
             actions: VecDeque::new(),
             events: VecDeque::new(),
             unsolicited: 0,
+            unsolicited_bytes: 0,
             stats: Stats::default(),
         })
     }
@@ -189,7 +210,9 @@ impl ClientCore {
                 Timer::Drain => self.leave(),
                 Timer::Handshake => self.handshake_timed_out(),
                 Timer::Heartbeat => self.send_heartbeat(),
+                Timer::LobbyKeepAlive => self.keep_lobbies_alive(),
                 Timer::MaxPause => self.inbox.overflow(self.now),
+                Timer::PresenceRefetch => self.refetch_presence(),
                 Timer::Reconnect => self.open_transport(),
             }
         }
@@ -213,6 +236,7 @@ impl ClientCore {
             Sender::Nobody => {}
             Sender::Publish(op) => self.publish_sent(op),
             Sender::Request(seq) => self.request_sent(seq),
+            Sender::Unanswered(op) => self.settle(op, Outcome::Sent),
         }
         self.finish_drain();
         Some(Transmit { transport, len })
@@ -228,8 +252,9 @@ impl ClientCore {
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
         if let Some(event) = self.events.pop_front() {
-            if matches!(event, Event::ServerError(_) | Event::ProtocolError(_)) {
+            if let Some(bytes) = unsolicited_bytes(&event) {
                 self.unsolicited -= 1;
+                self.unsolicited_bytes -= bytes;
             }
             return Some(event);
         }
@@ -352,6 +377,15 @@ impl ClientCore {
         }
     }
 
+    /// Whether a command that only makes sense now can be accepted.
+    fn check_ready(&self, bytes: usize) -> Result<(), Error> {
+        self.check_open()?;
+        if !self.link_is_ready() {
+            return Err(Rejection::NotConnected.into());
+        }
+        self.check_room(bytes)
+    }
+
     fn check_room(&self, bytes: usize) -> Result<(), Error> {
         // Requests outlive their commands when they are overdue, and the core makes some of its own.
         let pending = self.ops.len().max(self.requests.len());
@@ -367,11 +401,13 @@ impl ClientCore {
     }
 
     fn report(&mut self, event: Event) {
-        if self.unsolicited >= MAX_UNSOLICITED {
+        let bytes = unsolicited_bytes(&event).unwrap_or(0);
+        if self.unsolicited >= MAX_UNSOLICITED || self.unsolicited_bytes + bytes > MAX_UNSOLICITED_BYTES {
             self.stats.events_dropped += 1;
             return;
         }
         self.unsolicited += 1;
+        self.unsolicited_bytes += bytes;
         self.events.push_back(event);
     }
 
@@ -390,6 +426,25 @@ impl ClientCore {
             ServerFrame::Auth(reply) if !ready => self.handle_auth(&reply),
             ServerFrame::Error(error) => self.handle_error(&error),
             ServerFrame::Message(message) if ready => self.handle_message(bytes, &message),
+            ServerFrame::FiltersUpdated { topic, .. } if ready => self.handle_filters_updated(topic),
+            ServerFrame::Hydration { topic, data } if ready => {
+                let topic = topic.as_str().unwrap_or_default().into();
+                self.report(Event::Hydration { topic, data: Payload::from_frame(bytes, data) });
+            }
+            ServerFrame::LobbyPresence(event) if ready => self.handle_lobby_event(bytes, &event),
+            ServerFrame::LobbyPresenceList { lobby_id, presence } if ready => {
+                self.handle_lobby_list(bytes, lobby_id, presence);
+            }
+            ServerFrame::LobbySubscribed { lobby_id, presence } if ready => {
+                self.handle_lobby_subscribed(bytes, lobby_id, presence);
+            }
+            ServerFrame::LobbyUnsubscribed { lobby_id } if ready => self.handle_lobby_unsubscribed(lobby_id),
+            ServerFrame::Presence(event) if ready => self.handle_presence(bytes, &event),
+            ServerFrame::PresenceList { room_id, data } if ready => {
+                self.handle_presence_list(bytes, room_id, data);
+            }
+            ServerFrame::ReplayEnd { replayed } if ready => self.handle_replay_end(replayed),
+            ServerFrame::ReplayStart { count, .. } if ready => self.handle_replay_start(count),
             ServerFrame::Published { msg_ref, .. } if ready => self.handle_published(msg_ref),
             ServerFrame::Subscribed { topic, load_balance } if ready => {
                 self.handle_subscribed(topic, load_balance)
@@ -410,9 +465,38 @@ impl ClientCore {
             if !concerns_publishes(frame) && self.request_refused(topic, frame) {
                 return;
             }
+        } else if let Some(lobby) = frame.lobby_id.and_then(Text::as_str) {
+            let asks =
+                |kind: &RequestKind| matches!(kind, RequestKind::LobbySubscribe | RequestKind::FetchLobby);
+            if let Some(request) = self.take_refused(lobby, asks) {
+                let error = ServerError::from_frame(frame, Some(request.kind.op()));
+                return self.lobby_refused(&request.key, &request.kind, request.ops, error);
+            }
         }
         let error = ServerError::from_frame(frame, None);
         self.report(Event::ServerError(Box::new(error)));
+    }
+
+    /// Settles the oldest request that an error with only a topic can be for; `false` when there is none. An unsubscribe
+    /// is never refused, and only a change of filters needs a subscription to stand.
+    fn request_refused(&mut self, topic: &str, frame: &ErrorFrame<'_>) -> bool {
+        let not_subscribed = frame.error == "not_subscribed";
+        let refusable = |kind: &RequestKind| match kind {
+            RequestKind::SetFilters(..) => true,
+            RequestKind::Subscribe(..) => !not_subscribed,
+            _ => false,
+        };
+        let Some(request) = self.take_refused(topic, refusable) else { return false };
+        let error = ServerError::from_frame(frame, Some(request.kind.op()));
+        match request.kind {
+            RequestKind::Subscribe(id, options) => {
+                self.subscribe_refused(id, &options, request.ops, error);
+                self.advance_filters(id);
+            }
+            RequestKind::SetFilters(id, _) => self.filters_refused(id, request.ops, error),
+            _ => {}
+        }
+        true
     }
 
     fn check_deadlines(&mut self) {
@@ -446,6 +530,22 @@ impl ClientCore {
             }
             self.deadlines.pop_front();
         }
+    }
+}
+
+/// The payload bytes of a report that a broker can cause at will; `None` for what is bounded by the application's own
+/// commands.
+fn unsolicited_bytes(event: &Event) -> Option<usize> {
+    match event {
+        Event::Hydration { data, .. } => Some(data.packed_len()),
+        Event::Lobby(change) => Some(change.data.packed_len()),
+        Event::Presence(change) => Some(change.presence.as_ref().map_or(0, Payload::packed_len)),
+        Event::ProtocolError(_)
+        | Event::ReplayEnded { .. }
+        | Event::ReplayProgress { .. }
+        | Event::ReplayStarted { .. }
+        | Event::ServerError(_) => Some(0),
+        _ => None,
     }
 }
 

@@ -13,6 +13,8 @@ pub(super) enum Sender {
     Nobody,
     Publish(OpId),
     Request(u64),
+    /// Done with being sent: nothing answers it.
+    Unanswered(OpId),
 }
 
 /// Encoded frames in sending order. Heartbeats overtake, so that a full queue does not look like a dead client.
@@ -53,6 +55,14 @@ impl Outbound {
         self.bytes -= frame.len();
         out.extend_from_slice(&frame);
         Some((frame.len(), sender))
+    }
+
+    /// The commands that would end with being sent.
+    pub(super) fn unanswered(&self) -> impl Iterator<Item = OpId> {
+        self.queue.iter().filter_map(|(_, sender)| match sender {
+            Sender::Unanswered(op) => Some(*op),
+            Sender::Nobody | Sender::Publish(_) | Sender::Request(_) => None,
+        })
     }
 
     pub(super) fn clear(&mut self) {

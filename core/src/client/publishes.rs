@@ -59,12 +59,7 @@ impl ClientCore {
             return Err(Misuse::TooManyFilters(publish.filters.len()).into());
         }
         publish.payload.check_sendable()?;
-        self.check_open()?;
-        if self.link_is_ready() {
-            self.check_room(publish.payload.packed_len())
-        } else {
-            Err(crate::error::Rejection::NotConnected.into())
-        }
+        self.check_ready(publish.payload.packed_len())
     }
 
     pub(super) fn publish_sent(&mut self, op: OpId) {

@@ -1,15 +1,15 @@
 //! Connecting, authenticating, staying alive, losing the connection, leaving.
 
-use alloc::{string::String, sync::Arc};
+use alloc::{string::String, sync::Arc, vec::Vec};
 use core::{mem, time::Duration};
 
 use super::{
-    Action, ClientCore, Disconnect, Event, OpId, Outcome, Sender, Session, Timer, TimerTable, TransportId,
-    reconnect::Reaction,
+    Action, ClientCore, Disconnect, Event, OpId, Outcome, Replay, Sender, Session, Timer, TimerTable,
+    TransportId, reconnect::Reaction,
 };
 use crate::{
     Instant, SecretStr,
-    error::{Error, Op, ProtocolError, Rejection, ServerError, TransportError, TransportErrorKind},
+    error::{Error, Op, ProtocolError, Rejection, ServerError, TransportError, TransportErrorKind, clean},
     wire::{Auth, AuthReply, ClientFrame, PROTOCOL_VERSION},
 };
 
@@ -139,7 +139,8 @@ impl ClientCore {
     pub(super) fn handle_auth(&mut self, reply: &AuthReply<'_>) {
         let Link::Authenticating(transport) = self.link else { return };
         if !reply.success {
-            let error = ServerError::named(reply.error.unwrap_or("authentication_failed"), Op::Connect);
+            let error =
+                ServerError::named(clean(reply.error.unwrap_or("authentication_failed")), Op::Connect);
             return self.connection_lost(error.into(), Some(NORMAL_CLOSURE));
         }
         self.timers.stop(Timer::Handshake);
@@ -164,6 +165,8 @@ impl ClientCore {
             self.timers.set(Timer::Heartbeat, self.now + interval);
         }
         self.restore_subscriptions(reply.restored_subscriptions);
+        self.restore_presence();
+        self.restore_lobbies();
         self.flush_acks();
     }
 
@@ -205,7 +208,7 @@ impl ClientCore {
     }
 
     pub(super) fn transport_closed(&mut self, code: Option<u16>, reason: String) {
-        let error = TransportError::new(TransportErrorKind::Closed(code), reason);
+        let error = TransportError::new(TransportErrorKind::Closed(code), clean(&reason));
         self.connection_lost(error.into(), None);
     }
 
@@ -219,8 +222,10 @@ impl ClientCore {
         }
         if let Link::Ready { since, .. } = lost {
             self.lost_at = Some(self.now);
-            // A session that broke at once is no success: the next delays must go on growing.
-            if self.now.saturating_since(since) >= self.config.reconnect.stable_after {
+            // A session that broke at once is no success: the next delays must go on growing. Nor is one that was given up
+            // because the broker did not answer.
+            let answered = !matches!(cause, Error::Protocol(ProtocolError::Timeout { .. }));
+            if answered && self.now.saturating_since(since) >= self.config.reconnect.stable_after {
                 self.attempts = 0;
             }
         }
@@ -278,14 +283,19 @@ impl ClientCore {
     fn settle_lost_connection(&mut self, cause: &Error) {
         self.lose_publishes(cause);
         self.lose_requests(cause);
+        let unsent: Vec<OpId> = self.outbound.unanswered().collect();
+        self.settle_undone(unsent, cause);
         self.outbound.clear();
         self.deadlines.clear();
+        self.replay = Replay::default();
     }
 
     /// Ends everything that waited for another session.
     fn become_idle(&mut self, cause: Error, was_connected: bool) {
         self.link = Link::Idle;
         self.end_subscriptions(&cause);
+        self.end_presence(&cause);
+        self.end_lobbies(&cause);
         self.drop_acks();
         if was_connected {
             self.events.push_back(Event::Disconnected { cause: cause.clone(), retry_in: None });

@@ -6,33 +6,32 @@ use alloc::{
     sync::Arc,
     vec::Vec,
 };
-use core::mem;
-
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
-use smallvec::SmallVec;
+use core::{hash::BuildHasher, mem};
 
 use super::{
-    ClientCore, Config, Event, Link, OpId, Outcome, Sender, Subscribe, SubscribeOptions, SubscriptionId,
-    Waiting,
+    ClientCore, Config, Event, FilterChange, Link, OpId, Outcome, Subscribe, SubscribeOptions,
+    SubscriptionId,
+    delivery::Seen,
+    filters,
+    requests::{Ops, Request, RequestKind},
 };
 use crate::{
     Instant,
-    error::{Error, Misuse, Op, ProtocolError, Refused, Rejection, ServerError},
+    error::{Error, Op, Refused, Rejection, ServerError},
     topic,
-    wire::{self, ClientFrame, ErrorFrame, Filter, MAX_FILTERS, QoS, RawValue, RestoredSubscription, Text},
+    wire::{self, ClientFrame, Filter, QoS, RawValue, RestoredFrom, RestoredSubscription, Text},
 };
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 
-/// Restored subscriptions in a row that may go unanswered before the connection counts as broken.
-const MAX_UNANSWERED_RESTORES: u32 = 3;
-
-type Ops = SmallVec<[OpId; 1]>;
+/// Refused topics remembered, in case the broker confirms one after all.
+const MAX_REFUSED: usize = 64;
 
 /// The options in force, with nothing left to defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Effective {
+pub(super) struct Effective {
     qos: QoS,
-    filters: Vec<Filter>,
+    pub(super) filters: Vec<Filter>,
     load_balance: bool,
     /// `None`: the actor's id.
     group: Option<String>,
@@ -40,43 +39,30 @@ struct Effective {
 
 /// One subscription that the application wants.
 #[derive(Debug)]
-struct Registration {
-    topic: Arc<str>,
-    desired: Effective,
+pub(super) struct Registration {
+    pub(super) topic: Arc<str>,
+    pub(super) desired: Effective,
     /// What the broker confirmed last, in whatever session: what to go back to when a change is refused.
-    confirmed: Option<Effective>,
+    pub(super) confirmed: Option<Effective>,
     /// Whether the broker confirmed it in this session.
-    live: bool,
+    pub(super) live: bool,
     /// Commands that wait for the next session.
     waiters: Ops,
+    /// The request whose answer will decide, if one is on its way.
+    latest: Option<u64>,
+    /// Filter changes not yet sent, in order.
+    pub(super) filter_changes: VecDeque<(Option<OpId>, FilterChange)>,
+    /// Messages delivered since the application subscribed last.
+    pub(super) seen: Seen,
 }
 
 /// What the client is subscribed to, by id and by topic.
 #[derive(Debug)]
 pub(super) struct Registry {
-    by_id: BTreeMap<SubscriptionId, Registration>,
+    pub(super) by_id: BTreeMap<SubscriptionId, Registration>,
     by_topic: HashMap<Arc<str>, SubscriptionId, FixedState>,
-}
-
-/// A request that the broker answers by topic.
-#[derive(Debug)]
-pub(super) struct Request {
-    seq: u64,
-    topic: Arc<str>,
-    kind: RequestKind,
-    /// Commands that the answer settles; none when the core asked by itself.
-    ops: Ops,
-    /// Whether it was handed to the transport.
-    sent: bool,
-    /// Whether its time has passed. It stays in the queue, because its answer may still come and must not be taken for
-    /// the answer to a later request.
-    expired: bool,
-}
-
-#[derive(Debug)]
-enum RequestKind {
-    Subscribe(SubscriptionId, Effective),
-    Unsubscribe,
+    /// Topics refused last on this connection.
+    refused: VecDeque<Arc<str>>,
 }
 
 /// A subscription, for display.
@@ -119,10 +105,13 @@ impl Effective {
     /// Whether a broker restored just this.
     fn is_restored_as(&self, restored: &RestoredSubscription<'_>, actor_id: &str) -> bool {
         let group = self.group.as_deref().unwrap_or(actor_id);
-        let same_group = match restored.load_balance_group {
-            None => self.group.is_none(),
-            // A control plane names the group with project and app in front.
-            Some(name) => name == group || name.strip_suffix(group).is_some_and(|rest| rest.ends_with('_')),
+        let same_group = match (restored.load_balance_group, restored.origin) {
+            (None, _) => self.group.is_none(),
+            (Some(name), RestoredFrom::Pattern) => {
+                // A control plane names the group with project and app in front.
+                name == group || name.strip_suffix(group).is_some_and(|rest| rest.ends_with('_'))
+            }
+            (Some(name), _) => name == group,
         };
         restored.load_balance == self.load_balance
             && restored.qos.unwrap_or_default() == self.qos
@@ -133,7 +122,8 @@ impl Effective {
 
 impl Registry {
     pub(super) fn new(seed: u64) -> Self {
-        Self { by_id: BTreeMap::new(), by_topic: HashMap::with_hasher(FixedState::with_seed(seed)) }
+        let by_topic = HashMap::with_hasher(FixedState::with_seed(seed));
+        Self { by_id: BTreeMap::new(), by_topic, refused: VecDeque::new() }
     }
 
     pub(super) fn find(&self, topic: &str) -> Option<(Arc<str>, SubscriptionId)> {
@@ -144,10 +134,31 @@ impl Registry {
         self.by_id.len()
     }
 
+    /// A keyed hash, as the index of topics uses it.
+    pub(super) fn hash(&self, text: &str) -> u64 {
+        self.by_topic.hasher().hash_one(text)
+    }
+
     fn insert(&mut self, id: SubscriptionId, topic: Arc<str>, desired: Effective) {
         self.by_topic.insert(topic.clone(), id);
-        let waiters = Ops::new();
-        self.by_id.insert(id, Registration { topic, desired, confirmed: None, live: false, waiters });
+        let registration = Registration {
+            topic,
+            desired,
+            confirmed: None,
+            live: false,
+            waiters: Ops::new(),
+            latest: None,
+            filter_changes: VecDeque::new(),
+            seen: Seen::default(),
+        };
+        self.by_id.insert(id, registration);
+    }
+
+    pub(super) fn connection_lost(&mut self) {
+        self.refused.clear();
+        for registration in self.by_id.values_mut() {
+            registration.live = false;
+        }
     }
 
     fn remove(&mut self, id: SubscriptionId) -> Option<Registration> {
@@ -220,8 +231,9 @@ impl ClientCore {
         let op = self.accept(Op::Unsubscribe);
         let topic = match self.registry.find(topic) {
             Some((topic, id)) => {
-                let waiters = self.registry.remove(id).map(|registration| registration.waiters);
-                self.settle_undone(waiters.unwrap_or_default(), &Rejection::Superseded.into());
+                if let Some(registration) = self.registry.remove(id) {
+                    self.settle_undone(registration.into_ops(), &Rejection::Superseded.into());
+                }
                 topic
             }
             None => Arc::from(topic),
@@ -259,7 +271,10 @@ impl ClientCore {
             request.ops.retain(|waiter| *waiter != op);
             let RequestKind::Subscribe(id, _) = request.kind else { return };
             self.settle(op, Outcome::Unknown(abandoned));
-            self.compensate_unwanted(id);
+            let joined = |request: &Request| request.is_live_subscribe(id) && !request.ops.is_empty();
+            if !self.requests.iter().any(joined) {
+                self.compensate_unwanted(id);
+            }
         }
         self.finish_drain();
     }
@@ -281,20 +296,16 @@ impl ClientCore {
 
     fn check_subscribe(&self, subscribe: &Subscribe) -> Result<(), Error> {
         topic::check_pattern(&subscribe.topic)?;
-        let filters = &subscribe.options.filters;
-        if filters.len() > MAX_FILTERS {
-            return Err(Misuse::TooManyFilters(filters.len()).into());
-        }
-        if let Some(bad) = filters.iter().find_map(Filter::invalid_value) {
-            return Err(Misuse::InvalidFilter(bad.into()).into());
-        }
+        filters::check(&subscribe.options.filters)?;
         self.check_open()?;
         self.check_room(subscribe.topic.len())
     }
 
     /// The request whose answer will decide about `id`, if one is on its way.
-    fn latest_subscribe(&mut self, id: SubscriptionId) -> Option<&mut Request> {
-        self.requests.iter_mut().rev().find(|request| request.is_live_subscribe(id))
+    pub(super) fn latest_subscribe(&mut self, id: SubscriptionId) -> Option<&mut Request> {
+        let seq = self.registry.by_id.get(&id)?.latest?;
+        let index = self.request_index(seq)?;
+        self.requests.get_mut(index).filter(|request| request.is_live_subscribe(id))
     }
 
     fn request_or_wait(&mut self, id: SubscriptionId, op: OpId) {
@@ -305,167 +316,146 @@ impl ClientCore {
         }
     }
 
-    fn send_subscribe(&mut self, id: SubscriptionId, ops: Ops) {
+    pub(super) fn send_subscribe(&mut self, id: SubscriptionId, ops: Ops) {
         let Some(registration) = self.registry.by_id.get(&id) else { return };
         let topic = registration.topic.clone();
         let options = registration.desired.clone();
-        let frame = super::encode(&options.frame(&topic));
-        self.push_request(topic, RequestKind::Subscribe(id, options), ops, frame);
+        let kind = RequestKind::Subscribe(id, options.clone());
+        let seq = self.push_request(topic.clone(), kind, ops, &options.frame(&topic));
+        if let Some(registration) = self.registry.by_id.get_mut(&id) {
+            registration.latest = Some(seq);
+        }
     }
 
     fn send_unsubscribe(&mut self, topic: Arc<str>, ops: Ops) {
-        let frame = super::encode(&ClientFrame::Unsubscribe { topic: &topic });
-        self.push_request(topic, RequestKind::Unsubscribe, ops, frame);
-    }
-
-    fn push_request(&mut self, topic: Arc<str>, kind: RequestKind, ops: Ops, frame: bytes::Bytes) {
-        let seq = self.id();
-        self.requests.push_back(Request { seq, topic, kind, ops, sent: false, expired: false });
-        self.outbound.push(frame, Sender::Request(seq));
-    }
-
-    pub(super) fn request_index(&self, seq: u64) -> Option<usize> {
-        self.requests.binary_search_by_key(&seq, |request| request.seq).ok()
-    }
-
-    pub(super) fn request_sent(&mut self, seq: u64) {
-        let Some(index) = self.request_index(seq) else { return };
-        self.requests[index].sent = true;
-        for op in self.requests[index].ops.clone() {
-            self.mark_sent(op);
-        }
-        self.expect_answer(Waiting::Request(seq));
+        let frame = ClientFrame::Unsubscribe { topic: &topic };
+        self.push_request(topic.clone(), RequestKind::Unsubscribe, ops, &frame);
     }
 
     pub(super) fn handle_subscribed(&mut self, topic: Text<'_>, load_balance: bool) {
-        let Some(request) = self.take_answered(topic.as_str(), Request::is_subscribe) else { return };
+        let is_subscribe = |kind: &RequestKind| matches!(kind, RequestKind::Subscribe(..));
+        let Some(request) = self.take_answered(topic.as_str(), is_subscribe) else {
+            return self.take_back_refused(topic);
+        };
         let RequestKind::Subscribe(id, options) = request.kind else { return };
         self.unanswered_restores = 0;
         if let Some(registration) = self.registry.by_id.get_mut(&id) {
             registration.live = registration.desired == options;
             registration.confirmed = Some(options);
+            if !request.ops.is_empty() {
+                registration.seen.clear();
+            }
         }
         self.settle_all(request.ops, &Outcome::Subscribed { subscription: id, load_balance });
+        self.advance_filters(id);
+    }
+
+    /// The broker confirms what it had refused: its refusal of an untracked publish was taken for the refusal of the
+    /// subscribe that came after it. What nobody waits for is taken back.
+    fn take_back_refused(&mut self, topic: Text<'_>) {
+        let doubtful = &mut self.registry.refused;
+        let Some(index) = doubtful.iter().position(|refused| Some(&**refused) == topic.as_str()) else {
+            return;
+        };
+        if let Some(topic) = doubtful.remove(index).filter(|topic| self.registry.find(topic).is_none()) {
+            self.send_unsubscribe(topic, Ops::new());
+        }
     }
 
     pub(super) fn handle_unsubscribed(&mut self, topic: Text<'_>) {
-        if let Some(request) = self.take_answered(topic.as_str(), |request| !request.is_subscribe()) {
+        let is_unsubscribe = |kind: &RequestKind| matches!(kind, RequestKind::Unsubscribe);
+        if let Some(request) = self.take_answered(topic.as_str(), is_unsubscribe) {
             self.settle_all(request.ops, &Outcome::Unsubscribed);
         }
     }
 
-    /// Removes the oldest request on `topic` that such an answer can be for. Replies keep the order of requests, so
-    /// what was asked before it on the same topic will not be answered any more.
-    fn take_answered(&mut self, topic: Option<&str>, matches: impl Fn(&Request) -> bool) -> Option<Request> {
-        let same_topic = |request: &Request| request.sent && Some(&*request.topic) == topic;
-        let Some(answered) = self.requests.iter().position(|request| same_topic(request) && matches(request))
-        else {
-            self.stats.frames_unexpected += 1;
-            return None;
-        };
-        let request = self.requests.remove(answered);
-        let mut index = 0;
-        for _ in 0..answered {
-            if same_topic(&self.requests[index]) {
-                let skipped = self.requests.remove(index).map(|request| request.ops);
-                let outcome = Outcome::Unknown(ProtocolError::Unanswered.into());
-                self.settle_all(skipped.unwrap_or_default(), &outcome);
-            } else {
-                index += 1;
-            }
-        }
-        self.forget_answered();
-        request
-    }
-
-    /// Settles the oldest request that an error with only a topic can be for; `false` when there is none.
-    pub(super) fn request_refused(&mut self, topic: &str, frame: &ErrorFrame<'_>) -> bool {
-        let is_it = |request: &Request| request.sent && request.is_subscribe() && &*request.topic == topic;
-        let Some(request) =
-            self.requests.iter().position(is_it).and_then(|index| self.requests.remove(index))
-        else {
-            return false;
-        };
-        let RequestKind::Subscribe(id, options) = request.kind else { return false };
-        self.forget_answered();
-        let error = ServerError::from_frame(frame, Some(Op::Subscribe));
-        self.settle_all(request.ops, &Outcome::Refused(error.clone().into()));
+    pub(super) fn subscribe_refused(
+        &mut self,
+        id: SubscriptionId,
+        options: &Effective,
+        ops: Ops,
+        error: ServerError,
+    ) {
+        self.settle_all(ops, &Outcome::Refused(error.clone().into()));
         if self.latest_subscribe(id).is_some() {
             // A later request decides.
-            return true;
-        }
-        let Some(registration) = self.registry.by_id.get_mut(&id) else { return true };
-        registration.live = false;
-        match registration.confirmed.clone() {
-            // Kraken has already ended the old subscription when it refuses to change it.
-            Some(before) if before != options => {
-                registration.desired = before;
-                self.send_subscribe(id, Ops::new());
-            }
-            confirmed => {
-                let topic = registration.topic.clone();
-                self.registry.remove(id);
-                if confirmed.is_some() {
-                    let cause = error.into();
-                    self.events.push_back(Event::SubscriptionEnded { subscription: id, topic, cause });
-                }
-            }
-        }
-        true
-    }
-
-    pub(super) fn request_timed_out(&mut self, seq: u64) {
-        let Some(index) = self.request_index(seq) else { return };
-        let request = &mut self.requests[index];
-        request.expired = true;
-        let ops = mem::take(&mut request.ops);
-        let subscription = match &request.kind {
-            RequestKind::Subscribe(id, options) => Some((*id, options.clone())),
-            RequestKind::Unsubscribe => None,
-        };
-        let after = self.config.operation_timeout;
-        let Some((id, options)) = subscription else {
-            let outcome = Outcome::Unknown(self.timeout(Op::Unsubscribe, after));
-            return self.settle_all(ops, &outcome);
-        };
-        let error = self.timeout(Op::Subscribe, after);
-        let restore = ops.is_empty();
-        self.settle_all(ops, &Outcome::Unknown(error.clone()));
-        if self.latest_subscribe(id).is_some() {
             return;
         }
         let Some(registration) = self.registry.by_id.get_mut(&id) else { return };
-        let Some(before) = registration.confirmed.clone() else { return self.compensate_unwanted(id) };
-        if restore {
-            self.unanswered_restores += 1;
-            if self.unanswered_restores >= MAX_UNANSWERED_RESTORES {
-                return self.connection_lost(error, Some((1000, "")));
+        registration.live = false;
+        match registration.confirmed.clone() {
+            // Kraken has already ended the old subscription when it refuses to change it.
+            Some(before) if before != *options => {
+                registration.desired = before;
+                self.send_subscribe(id, Ops::new());
+            }
+            _ => {
+                if self.registry.refused.len() >= MAX_REFUSED {
+                    self.registry.refused.pop_front();
+                }
+                let topic = registration.topic.clone();
+                self.registry.refused.push_back(topic);
+                self.end_subscription(id, error.into());
             }
         }
+    }
+
+    fn end_subscription(&mut self, subscription: SubscriptionId, cause: Error) {
+        let Some(mut registration) = self.registry.remove(subscription) else { return };
+        let topic = registration.topic.clone();
+        let confirmed = registration.confirmed.take().is_some();
+        self.settle_undone(registration.into_ops(), &cause);
+        if confirmed {
+            self.events.push_back(Event::SubscriptionEnded { subscription, topic, cause });
+        }
+    }
+
+    pub(super) fn subscribe_timed_out(
+        &mut self,
+        id: SubscriptionId,
+        options: &Effective,
+        restore: bool,
+        error: Error,
+    ) {
+        if self.latest_subscribe(id).is_some() {
+            return;
+        }
+        let Some(registration) = self.registry.by_id.get(&id) else { return };
+        let Some(before) = registration.confirmed.clone() else { return self.compensate_unwanted(id) };
+        if restore && self.restore_unanswered(error) {
+            return;
+        }
         if let Some(registration) = self.registry.by_id.get_mut(&id) {
-            registration.live &= before == options;
+            registration.live &= before == *options;
             registration.desired = before;
         }
         self.send_subscribe(id, Ops::new());
+    }
+
+    pub(super) fn subscribe_lost(&mut self, id: SubscriptionId, ops: Ops, cause: &Error) {
+        match self.registry.by_id.get_mut(&id) {
+            Some(registration) => registration.waiters.extend(ops),
+            None => self.settle_undone(ops, cause),
+        }
     }
 
     /// Takes back a subscription that was asked for, never confirmed, and that nobody waits for: the broker may have
     /// made it all the same.
     fn compensate_unwanted(&mut self, id: SubscriptionId) {
         let Some(registration) = self.registry.by_id.get(&id) else { return };
-        let wanted = registration.confirmed.is_some()
-            || !registration.waiters.is_empty()
-            || self.requests.iter().any(|request| request.is_live_subscribe(id) && !request.ops.is_empty());
-        if wanted {
+        if registration.confirmed.is_some() || !registration.waiters.is_empty() {
             return;
         }
         let topic = registration.topic.clone();
-        self.registry.remove(id);
+        if let Some(registration) = self.registry.remove(id) {
+            self.settle_undone(registration.into_ops(), &Rejection::Superseded.into());
+        }
         self.send_unsubscribe(topic, Ops::new());
     }
 
     /// Makes the new session's subscriptions those that are wanted. What the broker says it restored is believed when
-    /// we have a name of our own; otherwise it may be another connection's.
+    /// we have a name of our own, otherwise it may be another connection's, and when it is in a form that brokers use
+    /// for what they did restore: the older forms also list what the actor may not subscribe to.
     pub(super) fn restore_subscriptions(&mut self, restored: Option<RawValue<'_>>) {
         let ours = self.config.client_id.is_some() && self.lost_at.is_some();
         let restored: Vec<_> =
@@ -475,12 +465,14 @@ impl ClientCore {
         for id in ids {
             let Some(registration) = self.registry.by_id.get_mut(&id) else { continue };
             let waiters = mem::take(&mut registration.waiters);
-            let mut found = restored.iter().filter(|entry| entry.topic == &*registration.topic);
+            let mut found =
+                restored.iter().filter(|entry| entry.topic == &*registration.topic && entry.is_certain());
             if found.any(|entry| registration.desired.is_restored_as(entry, &actor_id)) {
                 registration.live = true;
                 registration.confirmed = Some(registration.desired.clone());
                 let load_balance = registration.desired.load_balance;
                 self.settle_all(waiters, &Outcome::Subscribed { subscription: id, load_balance });
+                self.advance_filters(id);
             } else {
                 self.send_subscribe(id, waiters);
             }
@@ -492,51 +484,19 @@ impl ClientCore {
         }
     }
 
-    /// Requests do not outlive their connection: subscribes wait for the next, and there is nothing left to
-    /// unsubscribe from.
-    pub(super) fn lose_requests(&mut self, cause: &Error) {
-        for request in mem::take(&mut self.requests) {
-            match request.kind {
-                RequestKind::Unsubscribe => self.settle_all(request.ops, &Outcome::Unsubscribed),
-                RequestKind::Subscribe(id, _) => match self.registry.by_id.get_mut(&id) {
-                    Some(registration) => registration.waiters.extend(request.ops),
-                    None => self.settle_undone(request.ops, cause),
-                },
-            }
-        }
-        for registration in self.registry.by_id.values_mut() {
-            registration.live = false;
-        }
-    }
-
     /// Ends every subscription, because no session will follow.
     pub(super) fn end_subscriptions(&mut self, cause: &Error) {
         debug_assert!(self.link == Link::Idle && self.requests.is_empty());
-        self.registry.by_topic.clear();
-        for (subscription, registration) in mem::take(&mut self.registry.by_id) {
-            self.settle_undone(registration.waiters, cause);
-            if registration.confirmed.is_some() {
-                let topic = registration.topic;
-                self.events.push_back(Event::SubscriptionEnded { subscription, topic, cause: cause.clone() });
-            }
+        let ids: Vec<SubscriptionId> = self.registry.by_id.keys().copied().collect();
+        for id in ids {
+            self.end_subscription(id, cause.clone());
         }
-    }
-
-    pub(super) fn waiting_requests(&self) -> &VecDeque<Request> {
-        &self.requests
     }
 }
 
-impl Request {
-    fn is_subscribe(&self) -> bool {
-        matches!(self.kind, RequestKind::Subscribe(..))
-    }
-
-    fn is_live_subscribe(&self, id: SubscriptionId) -> bool {
-        !self.expired && matches!(self.kind, RequestKind::Subscribe(of, _) if of == id)
-    }
-
-    pub(super) fn is_expired(&self) -> bool {
-        self.expired
+impl Registration {
+    /// The commands that wait for something that will not come.
+    fn into_ops(self) -> impl Iterator<Item = OpId> {
+        self.waiters.into_iter().chain(self.filter_changes.into_iter().filter_map(|(op, _)| op))
     }
 }

@@ -13,15 +13,27 @@ pub(super) enum Timer {
     Handshake,
     /// The next heartbeat is due.
     Heartbeat,
+    /// The lobbies must be subscribed again, or the broker forgets them.
+    LobbyKeepAlive,
     /// Reading has been paused for as long as brokers bear.
     MaxPause,
+    /// The room must be asked who is there.
+    PresenceRefetch,
     /// The next attempt to connect is due.
     Reconnect,
 }
 
 impl Timer {
-    pub(super) const ALL: [Self; 6] =
-        [Self::AckFlush, Self::Drain, Self::Handshake, Self::Heartbeat, Self::MaxPause, Self::Reconnect];
+    pub(super) const ALL: [Self; 8] = [
+        Self::AckFlush,
+        Self::Drain,
+        Self::Handshake,
+        Self::Heartbeat,
+        Self::LobbyKeepAlive,
+        Self::MaxPause,
+        Self::PresenceRefetch,
+        Self::Reconnect,
+    ];
 
     /// The name in `explain()`.
     pub(super) fn purpose(self) -> &'static str {
@@ -30,6 +42,8 @@ impl Timer {
             Self::Drain => "stop draining",
             Self::Handshake => "give up the handshake",
             Self::Heartbeat => "send a heartbeat",
+            Self::LobbyKeepAlive => "keep lobbies alive",
+            Self::PresenceRefetch => "ask who is in the room",
             Self::MaxPause => "read again although the application is behind",
             Self::Reconnect => "connect again",
         }

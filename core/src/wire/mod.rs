@@ -32,7 +32,7 @@ pub use client_frame::{Auth, ClientFrame, FrameError, Publish, Subscribe};
 pub use filter::{Filter, MAX_FILTERS, canonical_group, is_valid_filter};
 pub use map::{FrameMap, Key};
 pub use server_frame::{
-    AuthReply, ErrorFrame, LobbyEvent, LobbyMembers, Message, PresenceEntry, PresenceEvent,
+    AuthReply, ErrorFrame, LobbyEvent, LobbyMembers, Message, PresenceEntry, PresenceEvent, RestoredFrom,
     RestoredSubscription, ServerFrame,
 };
 pub use value::{Entries, Items, Kind, RawValue};

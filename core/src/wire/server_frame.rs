@@ -270,10 +270,26 @@ pub struct RestoredSubscription<'a> {
     pub load_balance: bool,
     /// The group; from a control plane it is already prefixed.
     pub load_balance_group: Option<&'a str>,
+    /// Which shape it came in.
+    pub origin: RestoredFrom,
+}
+
+/// The shapes of a [`RestoredSubscription`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RestoredFrom {
+    /// A map with `name`: the old form.
+    Name,
+    /// A map with `pattern`: from a control plane.
+    Pattern,
+    /// Just the topic.
+    Plain,
+    /// A map with `topic`: from the broker's memory.
+    Topic,
 }
 
 impl<'a> RestoredSubscription<'a> {
-    /// Reads the list of an `auth` reply; entries of no known shape are skipped.
+    /// Reads the list of an `auth` reply; entries of no known shape, or with filters that are none, are skipped.
     pub fn parse_list(list: RawValue<'a>) -> impl Iterator<Item = Self> {
         list.items().into_iter().flatten().filter_map(Self::parse)
     }
@@ -281,21 +297,44 @@ impl<'a> RestoredSubscription<'a> {
     fn parse(value: RawValue<'a>) -> Option<Self> {
         if let Some(topic) = value.as_str() {
             let filters = Vec::new();
-            return Some(Self { topic, qos: None, filters, load_balance: false, load_balance_group: None });
+            let origin = RestoredFrom::Plain;
+            return Some(Self {
+                topic,
+                qos: None,
+                filters,
+                load_balance: false,
+                load_balance_group: None,
+                origin,
+            });
         }
         let map = FrameMap::from_value(value)?;
-        let topic = [Key::Pattern, Key::Name, Key::Topic].into_iter().find_map(|key| map.str(key))?;
+        let shapes = [
+            (Key::Pattern, RestoredFrom::Pattern),
+            (Key::Name, RestoredFrom::Name),
+            (Key::Topic, RestoredFrom::Topic),
+        ];
+        let (topic, origin) = shapes.into_iter().find_map(|(key, origin)| Some((map.str(key)?, origin)))?;
         let level = map.uint(Key::Qos).and_then(|n| u8::try_from(n).ok());
         Some(Self {
             topic,
             qos: level.and_then(|n| QoS::try_from(n).ok()),
-            filters: map.get(Key::Filters).and_then(Filter::parse_list).unwrap_or_default(),
+            filters: match map.present(Key::Filters) {
+                Some(filters) => Filter::parse_list(filters)?,
+                None => Vec::new(),
+            },
             load_balance: map.bool(Key::LoadBalance).or_else(|| map.bool(Key::LoadBalanceSnake))
                 == Some(true),
             load_balance_group: map
                 .str(Key::LoadBalanceGroup)
                 .or_else(|| map.str(Key::LoadBalanceGroupSnake)),
+            origin,
         })
+    }
+
+    /// Whether brokers use this shape only for what they did restore. The others are also copied from a token file
+    /// without a look at what the actor may subscribe to.
+    pub fn is_certain(&self) -> bool {
+        matches!(self.origin, RestoredFrom::Pattern | RestoredFrom::Topic)
     }
 }
 

@@ -1,0 +1,229 @@
+//! The command line.
+
+use std::{num::NonZeroU64, path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use nolag::{CLOUD_URL, QoS, Token};
+use nolag_broker::Profile;
+
+use crate::exit;
+
+/// Publish and subscribe from the command line, and run a development broker, for the NoLag realtime protocol.
+#[derive(Debug, Parser)]
+#[command(name = "nolag", version, after_help = exit::HELP, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Shows what the client does: two actors talk, one loses its connection, comes back, and they talk on
+    ///
+    /// Everything happens inside this process, broker included. It ends after a few seconds, with 0 only if every
+    /// message and every confirmation was observed.
+    #[command(after_help = exit::HELP)]
+    Demo(DemoArgs),
+    /// Runs a development broker until Ctrl-C
+    ///
+    /// Without options it is the world of the examples: port 8080, the tokens dev-token-alice and dev-token-bob, app
+    /// demo, room general, lobby online; other tokens are refused. It keeps everything in memory. In production use
+    /// Kraken or the NoLag cloud.
+    #[command(after_help = exit::HELP)]
+    Dev(DevArgs),
+    /// Publishes one message, or one per line with --lines; prints the broker's confirmation
+    ///
+    /// DATA is JSON unless --string is given. What JSON lacks is written as {"$bin":"base64"},
+    /// {"$map":[[key,value],…]} and {"$float":"nan"|"inf"|"-inf"}, the notation that `nolag sub` prints.
+    ///
+    /// With DATA, standard input is not touched. With - it is read whatever it is. Without either it is read if it is
+    /// a pipe or a file.
+    #[command(after_help = help(PUB_EXAMPLES))]
+    Pub(PubArgs),
+    /// Prints the messages of topics; ends by --count, --timeout, --idle, or a signal
+    ///
+    /// Each message is a line: topic as subscribed, and data as JSON. Bytes, and other things that JSON lacks, are written as
+    /// {"$bin":"base64"}, {"$map":[[key,value],…]}, {"$ext":[type,"base64"]} and {"$float":"nan"}.
+    #[command(after_help = help(SUB_EXAMPLES))]
+    Sub(SubArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Prints one JSON object per line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DevArgs {
+    /// Where to listen; anything but loopback lets others in
+    #[arg(long, default_value = "127.0.0.1")]
+    pub(crate) host: String,
+    /// The port; 0 picks a free one
+    #[arg(long, default_value_t = 8080)]
+    pub(crate) port: u16,
+    /// A Kraken auth.json with the tokens to accept; it is read again when it changes
+    #[arg(long, value_name = "FILE", conflicts_with = "allow_all")]
+    pub(crate) auth: Option<PathBuf>,
+    /// Accepts every token, each an actor of its own with all grants
+    #[arg(long)]
+    pub(crate) allow_all: bool,
+    /// The broker to imitate
+    #[arg(long, value_enum, default_value_t = Broker::Kraken010)]
+    pub(crate) broker: Broker,
+    /// Lifts the limits of real brokers: rate, sizes, idle time
+    #[arg(long)]
+    pub(crate) no_limits: bool,
+    /// Prints one JSON object per line, first {"event":"ready",…}
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Writes the address to this file once clients can connect
+    #[arg(long, value_name = "PATH")]
+    pub(crate) ready_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Broker {
+    #[value(name = "kraken-0.10")]
+    Kraken010,
+    #[value(name = "kraken-0.4")]
+    Kraken04,
+    Cloud,
+}
+
+impl From<Broker> for Profile {
+    fn from(broker: Broker) -> Self {
+        match broker {
+            Broker::Kraken010 => Self::Kraken010,
+            Broker::Kraken04 => Self::Kraken04,
+            Broker::Cloud => Self::Cloud,
+        }
+    }
+}
+
+/// Where to connect, and as whom. Options win over the environment.
+#[derive(Debug, Args)]
+pub(crate) struct ConnectionArgs {
+    /// The broker's address, ws:// or wss:// [default: the NoLag cloud, wss://broker.nolag.app/ws]
+    #[arg(long, env = "NOLAG_URL", hide_env_values = true, default_value = CLOUD_URL, hide_default_value = true)]
+    pub(crate) url: String,
+    /// A file that holds the token and nothing else [env: NOLAG_TOKEN, the token itself]
+    #[arg(long, value_name = "PATH", conflicts_with = "token")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// The token. Other users of this machine can see it in the process list: better use NOLAG_TOKEN or --token-file
+    #[arg(long, value_parser = token)]
+    pub(crate) token: Option<Token>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PubArgs {
+    /// Where to publish: app/room/topic
+    pub(crate) topic: String,
+    /// The data as JSON, or - for standard input
+    #[arg(allow_negative_numbers = true, conflicts_with = "file")]
+    pub(crate) data: Option<String>,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    /// The data is text, not JSON
+    #[arg(long)]
+    pub(crate) string: bool,
+    /// Reads the data from a file
+    #[arg(long, value_name = "PATH")]
+    pub(crate) file: Option<PathBuf>,
+    /// Each line of the input is a message; without --string empty lines are skipped
+    #[arg(long)]
+    pub(crate) lines: bool,
+    /// With --lines, goes on after a message that failed; the exit code is then 8
+    #[arg(long, requires = "lines")]
+    pub(crate) keep_going: bool,
+    /// Empty input is no error: null, or empty text with --string, is published; nothing with --lines
+    #[arg(long)]
+    pub(crate) allow_empty: bool,
+    /// Keeps the message for later subscribers
+    #[arg(long)]
+    pub(crate) retain: bool,
+    /// QoS on the broker's inner hop: 0, 1 or 2
+    #[arg(long, value_name = "LEVEL", value_parser = qos)]
+    pub(crate) qos: Option<QoS>,
+    /// Routes to subscribers of this filter; a+b routes to subscribers of the group a+b
+    #[arg(long)]
+    pub(crate) filter: Option<String>,
+    /// Spares this connection its own copy
+    #[arg(long)]
+    pub(crate) no_echo: bool,
+    /// Asks for no confirmation; a refusal may then go unnoticed
+    #[arg(long)]
+    pub(crate) no_ack: bool,
+    /// Prints one JSON object per line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SubArgs {
+    /// What to subscribe to: app/room/topic, with + for any one of the parts
+    #[arg(required = true, value_name = "TOPIC")]
+    pub(crate) topics: Vec<String>,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    /// Ends after this many messages; fewer is exit code 6
+    #[arg(long, value_name = "N")]
+    pub(crate) count: Option<NonZeroU64>,
+    /// Ends after this long in all, for example 30s
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub(crate) timeout: Option<Duration>,
+    /// Ends after this long without a message, for example 5s
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub(crate) idle: Option<Duration>,
+    /// Only messages sent with this filter; a+b wants the group a+b. Can be given several times: any may match
+    #[arg(long)]
+    pub(crate) filter: Vec<String>,
+    /// Shares the messages with the other members of this group: each goes to one of them
+    #[arg(long)]
+    pub(crate) group: Option<String>,
+    /// QoS on the broker's inner hop: 0, 1 or 2
+    #[arg(long, value_name = "LEVEL", value_parser = qos)]
+    pub(crate) qos: Option<QoS>,
+    /// Prints the data alone: text and bytes as they are, anything else as JSON
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) raw: bool,
+    /// Prints one JSON object per line: messages, and what happens to the connection
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The parts of a filter on the command line: `a+b` is a group.
+pub(crate) fn filter_group(filter: &str) -> Option<Vec<String>> {
+    filter.contains('+').then(|| filter.split('+').map(Into::into).collect())
+}
+
+/// Never fails, so that no message repeats the token.
+#[expect(clippy::unnecessary_wraps, reason = "what clap wants of a parser")]
+fn token(text: &str) -> Result<Token, std::convert::Infallible> {
+    Ok(Token::new(text))
+}
+
+fn qos(text: &str) -> Result<QoS, String> {
+    let level = text.parse::<u8>().ok().and_then(|level| QoS::try_from(level).ok());
+    level.ok_or_else(|| "it is 0, 1 or 2".into())
+}
+
+const PUB_EXAMPLES: &str = "\
+Examples:
+  nolag pub demo/general/messages '{\"text\":\"hello\"}'
+  nolag pub demo/general/messages --string hello --retain
+  tail -f app.log | nolag pub demo/general/messages --string --lines";
+
+const SUB_EXAMPLES: &str = "\
+Examples:
+  nolag sub demo/general/messages
+  nolag sub demo/general/messages --count 1 --timeout 30s --raw
+  nolag sub 'demo/general/+' --json | jq 'select(.event == \"message\").data'
+
+Without --count the goal is one message: --timeout or --idle without any is exit code 6. A signal ends it with 0, or \
+with 130 if --count or --timeout was given and has not been reached.";
+
+fn help(examples: &str) -> String {
+    format!("{examples}\n\n{}", exit::HELP)
+}

@@ -1,0 +1,133 @@
+//! `nolag dev`: the development broker.
+
+use std::{fs, net::SocketAddr, path::Path};
+
+use nolag_broker::{
+    AuthConfig, BrokerConfig, Limits, Profile, Server, ServerError, ServerOptions, startup_banner,
+};
+use serde::Serialize;
+use tokio::net::lookup_host;
+
+use crate::{
+    args::DevArgs,
+    exit::{Exit, Failure, Outcome},
+    output::{Output, say},
+    signals::Interrupts,
+};
+
+#[derive(Serialize)]
+struct Ready<'a> {
+    url: &'a str,
+    port: u16,
+}
+
+#[derive(Serialize)]
+struct Stopped {}
+
+pub(crate) async fn run(args: DevArgs) -> Outcome {
+    let output = Output::new(args.json);
+    let mut interrupts = Interrupts::listen(|| "left at once".into())?;
+    let profile = Profile::from(args.broker);
+    let addr = resolve(&args.host, args.port).await?;
+    let config = BrokerConfig {
+        profile,
+        auth: if args.allow_all { AuthConfig::allow_all() } else { AuthConfig::seed_world() },
+        limits: if args.no_limits { Limits::NONE } else { Limits::default() },
+        ..BrokerConfig::default()
+    };
+    let options = ServerOptions { addr, config, auth_file: args.auth.clone() };
+    let server = Server::bind(options).await.map_err(|error| cannot_start(&error, args.port))?;
+
+    let addr = server.local_addr();
+    let url = format!("ws://{}/ws", reachable(addr));
+    say(startup_banner(&server, profile));
+    say(advice(&args, &url));
+    if !addr.ip().is_loopback() {
+        say(format_args!(
+            "warning: everybody who can reach {addr} can connect; --host 127.0.0.1 keeps others out"
+        ));
+    }
+    if let Some(path) = &args.ready_file {
+        write_ready_file(path, &url)?;
+    }
+    match output.is_json() {
+        true => output.event("ready", Ready { url: &url, port: addr.port() })?,
+        false => output.line(format_args!("ready {url}"))?,
+    }
+
+    interrupts.first().await;
+    server.shutdown().await;
+    if let Some(path) = &args.ready_file {
+        // It says that clients can connect. If it is gone already, so much the better.
+        let _ = fs::remove_file(path);
+    }
+    match output.is_json() {
+        true => output.event("stopped", Stopped {})?,
+        false => say("stopped"),
+    }
+    Ok(Exit::Done)
+}
+
+async fn resolve(host: &str, port: u16) -> Result<SocketAddr, Failure> {
+    let fault = |reason: String| {
+        Failure::usage(format!(
+            "cannot listen on {host:?}: {reason}; --host wants an address of this machine"
+        ))
+    };
+    let mut found = lookup_host((host, port)).await.map_err(|error| fault(error.to_string()))?;
+    found.next().ok_or_else(|| fault("the name has no address".into()))
+}
+
+fn cannot_start(error: &ServerError, port: u16) -> Failure {
+    Failure::usage(match error {
+        ServerError::Bind { addr, source } if source.kind() == std::io::ErrorKind::AddrInUse => {
+            format!(
+                "port {port} of {} is in use; choose another with --port, or --port 0 for any free one",
+                addr.ip()
+            )
+        }
+        ServerError::Bind { addr, source } => {
+            format!("cannot listen on {addr}: {source}; check --host and --port")
+        }
+        other => other.to_string(),
+    })
+}
+
+/// The address for clients on this machine.
+fn reachable(mut addr: SocketAddr) -> SocketAddr {
+    if addr.ip().is_unspecified() {
+        addr.set_ip(match addr {
+            SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    addr
+}
+
+/// What to do next. Only built-in tokens are shown.
+fn advice(args: &DevArgs, url: &str) -> String {
+    if let Some(path) = &args.auth {
+        let path = path.display();
+        return format!("\nTokens: those in {path}, which is read again when it changes\nAddress: {url}\n");
+    }
+    let tokens = if args.allow_all {
+        "any; dev-token-NAME is the actor NAME, and every actor may do everything"
+    } else {
+        "dev-token-alice, dev-token-bob; app demo, room general, lobby online"
+    };
+    format!(
+        "\nTokens: {tokens}\nAddress: {url}\n\nIn another terminal:\n  \
+         NOLAG_URL={url} NOLAG_TOKEN=dev-token-bob nolag sub demo/general/messages\nAnd in a third:\n  \
+         NOLAG_URL={url} NOLAG_TOKEN=dev-token-alice nolag pub demo/general/messages '{{\"text\":\"hello\"}}'\n\n\
+         Ctrl-C stops it."
+    )
+}
+
+/// All at once, so that nobody reads half an address.
+fn write_ready_file(path: &Path, url: &str) -> Result<(), Failure> {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".new");
+    let written = fs::write(&draft, format!("{url}\n")).and_then(|()| fs::rename(&draft, path));
+    written
+        .map_err(|error| Failure::usage(format!("cannot write the ready file {}: {error}", path.display())))
+}

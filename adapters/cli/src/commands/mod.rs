@@ -1,0 +1,6 @@
+//! One module per command.
+
+pub(crate) mod demo;
+pub(crate) mod dev;
+pub(crate) mod publish;
+pub(crate) mod sub;

@@ -1,0 +1,404 @@
+//! Presence: the one room where this connection is present, and who else is there.
+
+use alloc::{
+    boxed::Box,
+    collections::{BTreeMap, VecDeque},
+    string::String,
+    sync::Arc,
+    vec::Vec,
+};
+use core::{mem, time::Duration};
+
+use bytes::Bytes;
+
+use super::{
+    ClientCore, Event, OpId, Outcome, PresenceChange, PresenceKind, PresenceMember, Timer,
+    requests::{Ops, RequestKind},
+};
+use crate::{
+    Instant,
+    error::{Error, Op, Refused, Rejection},
+    payload::Payload,
+    topic,
+    wire::{ClientFrame, PresenceEntry, PresenceEvent, RawValue, Text},
+};
+
+/// How long an ambiguous event waits for others before the room is asked.
+const REFETCH_DELAY: Duration = Duration::from_millis(250);
+
+/// Members remembered; more are reported and not remembered.
+const MAX_MEMBERS: usize = 16_384;
+
+#[derive(Debug, Default)]
+pub(super) struct Presence {
+    /// What the application set last; restored in every session.
+    wanted: Option<(Arc<str>, Payload)>,
+    /// Commands that wait for a session.
+    waiters: Ops,
+    /// Rooms set on this connection and not yet confirmed by an event, oldest first.
+    moving: VecDeque<Arc<str>>,
+    /// The room that events belong to: events do not say, but a connection is in one room at a time.
+    room: Option<Arc<str>>,
+    /// The first set in a room is answered by `join` and then `update`; the second says nothing new.
+    update_due: bool,
+    members: BTreeMap<String, Member>,
+}
+
+#[derive(Debug, Clone)]
+struct Member {
+    presence: Payload,
+    joined_at: Option<u64>,
+    status: Option<Box<str>>,
+    /// Connections of this actor in the room, if we know: each has an entry of its own, and one `leave` is not the end
+    /// of the actor while there is another.
+    connections: Option<u32>,
+}
+
+impl Presence {
+    /// The members stay until the room is seen again; what happened meanwhile is then found by asking.
+    pub(super) fn connection_lost(&mut self) {
+        self.moving.clear();
+        self.room = None;
+        self.update_due = false;
+        for member in self.members.values_mut() {
+            member.connections = None;
+        }
+    }
+}
+
+impl ClientCore {
+    /// Makes this client present in `room` (a slug) with `data`, normally a map. Setting presence in another room moves:
+    /// a connection is present in one room at a time. The last one is set again after every reconnect.
+    ///
+    /// While there is no session the command waits for it. The outcome is [`Outcome::PresenceSet`] when the broker shows
+    /// us our own presence, or [`Outcome::Unknown`]: brokers say nothing at all about a room that they do not know.
+    ///
+    /// # Errors
+    /// The data comes back with [`Error::Misuse`] for a bad room or data, and with [`Error::Rejected`] when the client is
+    /// idle or leaving, or too much is waiting.
+    pub fn set_presence(
+        &mut self,
+        now: Instant,
+        room: &str,
+        data: Payload,
+    ) -> Result<OpId, Refused<Payload>> {
+        self.observe(now);
+        if let Err(error) = self.check_presence(room, &data) {
+            return Err(Refused { error, value: data });
+        }
+        let op = self.accept(Op::SetPresence);
+        self.presence.wanted = Some((room.into(), data));
+        if self.link_is_ready() {
+            self.send_presence(Ops::from_elem(op, 1));
+        } else {
+            self.presence.waiters.push(op);
+        }
+        Ok(op)
+    }
+
+    /// Sets presence without a room. Brokers keep it for themselves: nobody is told and nothing is answered, so the
+    /// outcome is [`Outcome::Sent`]. It is not restored.
+    ///
+    /// # Errors
+    /// As [`set_presence`](Self::set_presence), and [`Rejection::NotConnected`] without a session.
+    #[deprecated = "brokers tell nobody about presence without a room; use `set_presence` with one"]
+    pub fn set_presence_without_room(
+        &mut self,
+        now: Instant,
+        data: Payload,
+    ) -> Result<OpId, Refused<Payload>> {
+        self.observe(now);
+        let checked =
+            data.check_sendable().map_err(Error::from).and_then(|()| self.check_ready(data.packed_len()));
+        if let Err(error) = checked {
+            return Err(Refused { error, value: data });
+        }
+        let op = self.accept(Op::SetPresence);
+        let frame = ClientFrame::Presence { room_id: None, data: data.raw() };
+        self.send(&frame, super::Sender::Unanswered(op));
+        Ok(op)
+    }
+
+    /// Stops restoring presence and sets it to `nil` where it is set. Brokers know no leaving: the others see an update
+    /// to `nil`, and a leave when this client moves or disconnects.
+    ///
+    /// The outcome is [`Outcome::PresenceSet`], at once if no presence was set, or [`Outcome::Unknown`].
+    ///
+    /// # Errors
+    /// [`Error::Rejected`] when the client is idle or leaving, or too much is waiting.
+    pub fn clear_presence(&mut self, now: Instant) -> Result<OpId, Error> {
+        self.observe(now);
+        self.check_open()?;
+        self.check_room(0)?;
+        let op = self.accept(Op::SetPresence);
+        let wanted = self.presence.wanted.take();
+        let superseded = mem::take(&mut self.presence.waiters);
+        self.settle_undone(superseded, &Rejection::Superseded.into());
+        match wanted {
+            Some((room, _)) if self.link_is_ready() => {
+                let frame = ClientFrame::Presence { room_id: Some(&room), data: RawValue::NIL };
+                self.push_request(room.clone(), RequestKind::SetPresence, Ops::from_elem(op, 1), &frame);
+            }
+            _ => self.settle(op, Outcome::PresenceSet),
+        }
+        Ok(op)
+    }
+
+    /// Asks who is present in `room` (a slug); being there oneself is not needed. The answer also refreshes what
+    /// [`presence`](Self::presence) knows, if it is the room where we are.
+    ///
+    /// The outcome is [`Outcome::Presence`], empty for a room that the broker does not know, [`Outcome::NotSent`] or
+    /// [`Outcome::Unknown`].
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for a bad room, [`Error::Rejected`] without a session, while leaving, or when too much is
+    /// waiting.
+    pub fn fetch_presence(&mut self, now: Instant, room: &str) -> Result<OpId, Error> {
+        self.observe(now);
+        topic::check_segment(room)?;
+        self.check_ready(room.len())?;
+        let op = self.accept(Op::FetchPresence);
+        self.send_fetch(room.into(), Ops::from_elem(op, 1));
+        Ok(op)
+    }
+
+    /// The room where this client wants to be present.
+    pub fn presence_room(&self) -> Option<&str> {
+        self.presence.wanted.as_ref().map(|(room, _)| &**room)
+    }
+
+    /// Who is known to be present in our room, ourselves included, by actor. Known are those that were seen in an event
+    /// or in the answer to a [`fetch_presence`](Self::fetch_presence) of this room: brokers send no list on joining.
+    pub fn presence(&self) -> impl Iterator<Item = PresenceMember> {
+        self.presence.members.iter().map(|(actor_id, member)| member.shown(actor_id))
+    }
+
+    /// One member of [`presence`](Self::presence).
+    pub fn presence_of(&self, actor_id: &str) -> Option<PresenceMember> {
+        self.presence.members.get(actor_id).map(|member| member.shown(actor_id))
+    }
+
+    fn check_presence(&self, room: &str, data: &Payload) -> Result<(), Error> {
+        topic::check_segment(room)?;
+        data.check_sendable()?;
+        self.check_open()?;
+        self.check_room(data.packed_len())
+    }
+
+    fn send_presence(&mut self, ops: Ops) {
+        let Some((room, data)) = self.presence.wanted.clone() else { return };
+        let current = self.presence.moving.back().or(self.presence.room.as_ref());
+        if current != Some(&room) {
+            self.presence.moving.push_back(room.clone());
+        }
+        let frame = ClientFrame::Presence { room_id: Some(&room), data: data.raw() };
+        self.push_request(room.clone(), RequestKind::SetPresence, ops, &frame);
+    }
+
+    fn send_fetch(&mut self, room: Arc<str>, ops: Ops) {
+        let frame = ClientFrame::GetPresence { room_id: Some(&room) };
+        self.push_request(room.clone(), RequestKind::FetchPresence, ops, &frame);
+    }
+
+    /// Asks the room again after an event that can be read in two ways.
+    pub(super) fn refetch_presence(&mut self) {
+        if let Some(room) = self.presence.room.clone().filter(|_| self.link_is_ready()) {
+            self.send_fetch(room, Ops::new());
+        }
+    }
+
+    pub(super) fn restore_presence(&mut self) {
+        let waiters = mem::take(&mut self.presence.waiters);
+        self.send_presence(waiters);
+    }
+
+    pub(super) fn presence_lost(&mut self, ops: Ops) {
+        if self.presence.wanted.is_some() {
+            self.presence.waiters.extend(ops);
+        } else {
+            // It was to be cleared, and a lost connection is not present anywhere.
+            self.settle_all(ops, &Outcome::PresenceSet);
+        }
+    }
+
+    pub(super) fn end_presence(&mut self, cause: &Error) {
+        let presence = mem::take(&mut self.presence);
+        self.settle_undone(presence.waiters, cause);
+    }
+
+    pub(super) fn handle_presence(&mut self, frame: &Bytes, event: &PresenceEvent<'_>) {
+        let Some(actor_id) = event.actor_token_id else {
+            self.stats.frames_unexpected += 1;
+            return;
+        };
+        let own = self.session.as_ref().is_some_and(|session| session.actor_id == actor_id);
+        let kind = PresenceKind::from_wire(event.event);
+        match kind {
+            PresenceKind::Join | PresenceKind::Update if own => self.saw_ourselves(&kind),
+            PresenceKind::Leave
+                if own && !self.presence.moving.is_empty() && self.presence.room.is_some() =>
+            {
+                return self.left_for_another_room();
+            }
+            _ => {}
+        }
+        let presence = event.presence.map(|value| Payload::from_frame(frame, value));
+        let room_for_more = self.presence.members.len() < MAX_MEMBERS;
+        let known = self.presence.members.get_mut(actor_id);
+        match (&kind, known) {
+            (PresenceKind::Leave, Some(member)) => match member.connections {
+                Some(1) => {
+                    self.presence.members.remove(actor_id);
+                }
+                // Another connection of the actor may still be there: the room is asked before anybody is told.
+                connections => {
+                    member.connections = connections.map(|count| count - 1);
+                    return self.ask_room_soon();
+                }
+            },
+            // One that we never saw leaves: nobody here knows whether it was the last of its actor.
+            (PresenceKind::Leave, None) => self.ask_room_soon(),
+            (PresenceKind::Join, Some(member)) => {
+                member.connections = member.connections.map(|count| count.saturating_add(1));
+                member.refresh(presence.clone(), event.status);
+            }
+            (_, Some(member)) => member.refresh(presence.clone(), event.status),
+            (_, None) if room_for_more => {
+                let first = matches!(kind, PresenceKind::Join);
+                let mut member = Member::new(if first { Some(1) } else { None });
+                member.refresh(presence.clone(), event.status);
+                self.presence.members.insert(actor_id.into(), member);
+            }
+            (_, None) => {}
+        }
+        let room = self.attributed_room();
+        let status = event.status.map(Into::into);
+        self.report(Event::Presence(PresenceChange {
+            room,
+            kind,
+            actor_id: actor_id.into(),
+            presence,
+            status,
+        }));
+    }
+
+    /// Our own presence came back: it is set, and tells where the events that follow belong.
+    fn saw_ourselves(&mut self, kind: &PresenceKind) {
+        let joined = *kind == PresenceKind::Join;
+        if let Some(room) =
+            self.presence.moving.front().cloned().filter(|_| joined || self.presence.room.is_none())
+        {
+            self.presence.moving.pop_front();
+            let same_room = self.presence.wanted.as_ref().is_some_and(|(wanted, _)| *wanted == room);
+            if !self.presence.members.is_empty() {
+                // From before a reconnect, if it is the same room.
+                match same_room {
+                    true => self.ask_room_soon(),
+                    false => self.presence.members.clear(),
+                }
+            }
+            self.presence.room = Some(room);
+        }
+        if !joined && mem::take(&mut self.presence.update_due) {
+            return;
+        }
+        self.presence.update_due = joined;
+        let is_set = |kind: &RequestKind| matches!(kind, RequestKind::SetPresence);
+        let key = self.waiting_requests().iter().find(|request| request.sent && is_set(&request.kind));
+        if let Some(key) = key.map(|request| request.key.clone()) {
+            if let Some(request) = self.take_answered(Some(&key), is_set) {
+                self.settle_all(request.ops, &Outcome::PresenceSet);
+            }
+        }
+    }
+
+    fn left_for_another_room(&mut self) {
+        let room = self.presence.room.take();
+        self.presence.members.clear();
+        let actor_id =
+            self.session.as_ref().map(|session| session.actor_id.as_str().into()).unwrap_or_default();
+        let kind = PresenceKind::Leave;
+        self.report(Event::Presence(PresenceChange { room, kind, actor_id, presence: None, status: None }));
+    }
+
+    fn ask_room_soon(&mut self) {
+        if !self.timers.is_armed(Timer::PresenceRefetch) {
+            self.timers.set(Timer::PresenceRefetch, self.now + REFETCH_DELAY);
+        }
+    }
+
+    fn attributed_room(&self) -> Option<Arc<str>> {
+        let presence = &self.presence;
+        presence.room.as_ref().or_else(|| presence.moving.front()).cloned()
+    }
+
+    pub(super) fn handle_presence_list(&mut self, frame: &Bytes, room: Option<Text<'_>>, data: RawValue<'_>) {
+        let is_fetch = |kind: &RequestKind| matches!(kind, RequestKind::FetchPresence);
+        let Some(request) = self.take_answered(room.and_then(Text::as_str), is_fetch) else { return };
+        let mut members: BTreeMap<String, Member> = BTreeMap::new();
+        let mut listed = Vec::new();
+        for entry in PresenceEntry::parse_list(data).take(MAX_MEMBERS) {
+            let online = entry.joined_at.is_some();
+            let member = members.entry(entry.actor_token_id.into()).or_insert_with(|| Member::new(Some(0)));
+            member.connections = member.connections.map(|count| count + u32::from(online));
+            member.refresh(Some(Payload::from_frame(frame, entry.presence)), entry.status);
+            member.joined_at = entry.joined_at;
+            listed.push(member.shown(entry.actor_token_id));
+        }
+        if self.presence.room.as_deref() == Some(&*request.key) {
+            self.refresh_members(&request.key, members);
+        }
+        self.settle_all(request.ops, &Outcome::Presence(listed.into()));
+    }
+
+    /// Takes a list as the truth and reports what it changes.
+    fn refresh_members(&mut self, room: &Arc<str>, members: BTreeMap<String, Member>) {
+        let before = mem::replace(&mut self.presence.members, members);
+        let mut changes = Vec::new();
+        for actor_id in before.keys().filter(|actor_id| !self.presence.members.contains_key(*actor_id)) {
+            changes.push((PresenceKind::Leave, actor_id.clone(), None, None));
+        }
+        for (actor_id, member) in &self.presence.members {
+            let kind = match before.get(actor_id) {
+                None => PresenceKind::Join,
+                Some(old) if old.presence != member.presence => PresenceKind::Update,
+                Some(_) => continue,
+            };
+            changes.push((kind, actor_id.clone(), Some(member.presence.clone()), member.status.clone()));
+        }
+        for (kind, actor_id, presence, status) in changes {
+            let room = Some(room.clone());
+            self.report(Event::Presence(PresenceChange {
+                room,
+                kind,
+                actor_id: actor_id.into(),
+                presence,
+                status,
+            }));
+        }
+    }
+}
+
+impl Member {
+    fn new(connections: Option<u32>) -> Self {
+        Self { presence: Payload::nil(), joined_at: None, status: None, connections }
+    }
+
+    fn refresh(&mut self, presence: Option<Payload>, status: Option<&str>) {
+        if let Some(presence) = presence {
+            self.presence = presence;
+        }
+        if let Some(status) = status {
+            self.status = Some(status.into());
+        }
+    }
+
+    fn shown(&self, actor_id: &str) -> PresenceMember {
+        PresenceMember {
+            actor_id: actor_id.into(),
+            presence: self.presence.clone(),
+            joined_at: self.joined_at,
+            status: self.status.clone(),
+        }
+    }
+}
