@@ -1,7 +1,7 @@
 //! Appending MessagePack to a caller's buffer.
 //!
 //! These are the primitives that the frame encoders use; they are public for those who build a
-//! [`RawValue`](super::RawValue) by hand where serde is not at hand.
+//! [`RawValue`] by hand where serde is not at hand.
 
 use bytes::{BufMut, BytesMut};
 use rmp::Marker;
