@@ -3,12 +3,17 @@
 use alloc::{boxed::Box, string::String};
 use core::{fmt, time::Duration};
 
-use crate::wire::{ErrorFrame, MAX_DATA_BYTES, MAX_FILTERS, WireError};
+use crate::{
+    payload::DecodeError,
+    wire::{ErrorFrame, MAX_DATA_BYTES, MAX_FILTERS, WireError},
+};
 
 /// Why something did not happen. The variants say whose fault it is and so who can mend it.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
+    /// The sender's: what it published is not of the type that was asked for.
+    Decode(DecodeError),
     /// The caller's: the call can never work like this.
     Misuse(Misuse),
     /// The broker's: it broke the protocol or fell silent.
@@ -267,6 +272,7 @@ impl fmt::Display for Op {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Decode(error) => error.fmt(f),
             Self::Misuse(error) => error.fmt(f),
             Self::Protocol(error) => error.fmt(f),
             Self::Rejected(error) => error.fmt(f),
@@ -392,7 +398,7 @@ impl core::error::Error for Error {
         match self {
             Self::Misuse(error) => error.source(),
             Self::Protocol(error) => error.source(),
-            Self::Rejected(_) | Self::Server(_) | Self::Transport(_) => None,
+            Self::Decode(_) | Self::Rejected(_) | Self::Server(_) | Self::Transport(_) => None,
         }
     }
 }
@@ -430,7 +436,9 @@ macro_rules! into_error {
     )*};
 }
 
-into_error!(Misuse => Misuse, ProtocolError => Protocol, Rejection => Rejected, TransportError => Transport);
+into_error!(
+    DecodeError => Decode,
+    Misuse => Misuse, ProtocolError => Protocol, Rejection => Rejected, TransportError => Transport);
 
 impl From<ServerError> for Error {
     fn from(error: ServerError) -> Self {

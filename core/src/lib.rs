@@ -147,9 +147,7 @@ pub use client::{
 pub use error::{
     Error, Misuse, Op, ProtocolError, Refused, Rejection, ServerError, TransportError, TransportErrorKind,
 };
-#[cfg(feature = "std")]
-pub use payload::DecodeError;
-pub use payload::{DEFAULT_MAX_DEPTH, Payload};
+pub use payload::{DEFAULT_MAX_DEPTH, DecodeError, Payload};
 pub use secret::{SecretStr, Token};
 pub use time::Instant;
 pub use topic::{MAX_SEGMENT, check_pattern, check_segment, check_topic};

@@ -1,5 +1,6 @@
 //! What a publish carries and a message delivers.
 
+use alloc::boxed::Box;
 use core::fmt;
 
 use bytes::Bytes;
@@ -131,16 +132,13 @@ impl fmt::Debug for Payload {
 }
 
 /// A payload that is not of the type asked for.
-#[cfg(feature = "std")]
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DecodeError(alloc::boxed::Box<str>);
+pub struct DecodeError(Box<str>);
 
-#[cfg(feature = "std")]
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the payload is not of the expected type: {}", self.0)
     }
 }
 
-#[cfg(feature = "std")]
 impl core::error::Error for DecodeError {}

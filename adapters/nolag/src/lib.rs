@@ -86,3 +86,8 @@ pub use status::StatusWatch;
 pub use stream::{Messages, TypedMessages};
 pub use subscribe::{StreamFuture, Subscribe, SubscribeFuture, Subscribed, Unsubscribe, UnsubscribeFuture};
 pub use topic::Topic;
+
+/// The examples of the front page of the repository compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

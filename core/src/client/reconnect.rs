@@ -36,7 +36,7 @@ impl Reaction {
                 _ => Self::GiveUp,
             },
             Error::Protocol(_) => Self::Retry,
-            Error::Misuse(_) | Error::Rejected(_) => Self::GiveUp,
+            Error::Decode(_) | Error::Misuse(_) | Error::Rejected(_) => Self::GiveUp,
         }
     }
 }
