@@ -1,6 +1,6 @@
-//! What a development broker says when it starts.
+//! What a development broker says for itself.
 
-use crate::{Profile, Server};
+use crate::{BrokerCore, Profile, Server};
 
 /// The text to show when a broker starts on somebody's machine: what it is, where it is, and what it is not for.
 pub fn startup_banner(server: &Server, profile: Profile) -> String {
@@ -12,4 +12,12 @@ pub fn startup_banner(server: &Server, profile: Profile) -> String {
         profile = profile.name(),
         url = server.url(),
     )
+}
+
+/// The text to show while anything goes wrong on purpose, so that nobody looks for the mistake elsewhere; `None` when
+/// no fault is on.
+pub fn fault_banner(broker: &BrokerCore) -> Option<String> {
+    let faults: Vec<String> =
+        broker.faults().map(|(_, fault, struck)| format!("\n  {fault} (struck {struck} times)")).collect();
+    (!faults.is_empty()).then(|| format!("Faults are on:{}", faults.concat()))
 }

@@ -17,6 +17,15 @@ pub struct BrokerConfig {
     pub limits: Limits,
     /// Whether messages carry `msgId` and `requiresAck`. Real brokers do unless told otherwise.
     pub record_messages: bool,
+    /// Whether load-balanced groups get what they missed: Kraken's durable delivery, which is off there by default. It
+    /// needs `record_messages`.
+    pub durable_delivery: bool,
+    /// How long a message stays in the queue of the connection that it is for. Real brokers take a moment, so a
+    /// client can meet messages that were on their way when it unsubscribed; 0 delivers at once.
+    pub delivery_lag: Duration,
+    /// Whether the last 10,000 frames, up to 16 MiB, are kept for
+    /// [`BrokerCore::recorded`](crate::BrokerCore::recorded).
+    pub record_frames: bool,
     /// Where message ids come from. The same seed and inputs give the same outputs.
     pub seed: u64,
     /// Unix time at [`Instant::ZERO`](nolag_core::Instant::ZERO): the publish limit counts per wall-clock second.
@@ -31,6 +40,9 @@ impl Default for BrokerConfig {
             auth: AuthConfig::allow_all(),
             limits: Limits::default(),
             record_messages: true,
+            durable_delivery: false,
+            delivery_lag: Duration::ZERO,
+            record_frames: false,
             seed: 0,
             wall_clock: Duration::ZERO,
         }

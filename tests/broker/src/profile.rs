@@ -1,5 +1,7 @@
 //! Which broker is imitated, as a table of what differs.
 
+use std::time::Duration;
+
 /// The broker that a [`BrokerCore`](crate::BrokerCore) behaves like.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Profile {
@@ -8,7 +10,8 @@ pub enum Profile {
     /// Kraken 0.10.0.
     #[default]
     Kraken010,
-    /// The NoLag cloud as its newest documents describe it: as Kraken 0.10, but nobody receives own messages.
+    /// The NoLag cloud as its newest documents describe it: as Kraken 0.10, but nobody receives own messages. That
+    /// lobbies work as documented there, without Kraken's quirks, is an assumption.
     Cloud,
 }
 
@@ -62,8 +65,22 @@ pub struct Rules {
     pub lists_refused_restores: bool,
     /// `reauth` is understood.
     pub reauth: bool,
-    /// Load-balanced `+` subscriptions deliver under the broker's internal topic.
+    /// Client tokens are understood.
+    pub client_tokens: bool,
+    /// Load-balanced `+` subscriptions and messages in flight at an unsubscribe deliver under the broker's internal
+    /// topic, not the one that was subscribed.
     pub leaks_internal_topics: bool,
+    /// How long after the last `lobbySubscribe` a broker knows which rooms a lobby has. It fills this memory only after
+    /// it has taken the snapshot, and remembers one set of lobbies per room. `None`: it always knows.
+    pub lobby_memory: Option<Duration>,
+    /// `lobbyPresence` carries the lobby's slug, as every other lobby frame does, instead of its id.
+    pub lobby_events_carry_slug: bool,
+    /// Actors of different access scopes do not see each other's presence, even in one room.
+    pub presence_by_scope: bool,
+    /// A load-balanced live delivery counts as taken, so that no replay repeats it.
+    pub claims_live_deliveries: bool,
+    /// Most messages of one replay.
+    pub replay_limit: usize,
     /// Revalidation already closes a connection of an organization that is at its limit, not only over it.
     pub revalidation_refuses_at_limit: bool,
 }
@@ -73,11 +90,13 @@ pub struct Rules {
 pub enum PublishCheck {
     /// Publishes per second: error 42910.
     Rate,
-    /// Size of the packed data: error 42930.
+    /// Size of the packed data, error 42930, and right after it the monthly quota, error 42920.
     Size,
     /// The actor's grants: error 42940.
     Access,
 }
+
+const LOBBY_MEMORY: Duration = Duration::from_secs(300);
 
 const KRAKEN_0_4: Rules = Rules {
     publish_checks: [PublishCheck::Rate, PublishCheck::Size, PublishCheck::Access],
@@ -92,7 +111,13 @@ const KRAKEN_0_4: Rules = Rules {
     remembers_subscriptions: false,
     lists_refused_restores: true,
     reauth: false,
+    client_tokens: false,
     leaks_internal_topics: true,
+    lobby_memory: Some(LOBBY_MEMORY),
+    lobby_events_carry_slug: false,
+    presence_by_scope: false,
+    claims_live_deliveries: false,
+    replay_limit: 100,
     revalidation_refuses_at_limit: true,
 };
 
@@ -109,8 +134,15 @@ const KRAKEN_0_10: Rules = Rules {
     remembers_subscriptions: true,
     lists_refused_restores: false,
     reauth: true,
+    client_tokens: true,
     leaks_internal_topics: false,
+    lobby_memory: Some(LOBBY_MEMORY),
+    lobby_events_carry_slug: false,
+    presence_by_scope: true,
+    claims_live_deliveries: true,
+    replay_limit: 1100,
     revalidation_refuses_at_limit: false,
 };
 
-const CLOUD: Rules = Rules { hides_own_messages: true, ..KRAKEN_0_10 };
+const CLOUD: Rules =
+    Rules { hides_own_messages: true, lobby_memory: None, lobby_events_carry_slug: true, ..KRAKEN_0_10 };

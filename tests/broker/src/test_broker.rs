@@ -1,12 +1,17 @@
 //! A broker for one test.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    panic::Location,
+};
+
+use nolag_core::Instant;
+use tokio::time;
 
 use crate::{
-    AuthConfig, BrokerConfig, BrokerCore, ConnectionId, ConnectionInfo, Limits, Profile, Server,
-    ServerOptions, Stopped,
+    AuthConfig, BrokerConfig, BrokerCore, ConnectionId, ConnectionInfo, Expected, Fault, FaultId, Limits,
+    NewActor, Profile, RecordedFrame, Server, ServerOptions, Stopped,
 };
-use nolag_core::Instant;
 
 /// A broker of your own on a free port of the loopback interface, for tests.
 ///
@@ -23,6 +28,20 @@ use nolag_core::Instant;
 /// broker.cut_all().await;
 /// # });
 /// ```
+///
+/// [`Fault`]s go wrong on purpose, and the [`recorder`](Self::recorder) says what clients really sent:
+///
+/// ```no_run
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// use nolag_broker::{Expected, Fault, NewActor, TestBroker};
+///
+/// let broker = TestBroker::builder().fault(Fault::refuse("broker_unavailable").on("auth").times(2)).start().await;
+/// let token = broker.add_actor(NewActor::new("reader").can_subscribe("chat/general/#")).await;
+/// // … start the client; it tries three times:
+/// broker.recorder().expect(Expected::from_client("auth").times(3)).await;
+/// # drop(token);
+/// # });
+/// ```
 #[derive(Debug)]
 pub struct TestBroker {
     server: Server,
@@ -33,6 +52,7 @@ pub struct TestBroker {
 #[derive(Debug, Clone, Default)]
 pub struct TestBrokerBuilder {
     config: BrokerConfig,
+    faults: Vec<Fault>,
 }
 
 impl TestBrokerBuilder {
@@ -64,16 +84,38 @@ impl TestBrokerBuilder {
         self
     }
 
+    /// Whether load-balanced groups get what they missed; see [`BrokerConfig::durable_delivery`].
+    #[must_use]
+    pub fn durable_delivery(mut self, durable: bool) -> Self {
+        self.config.durable_delivery = durable;
+        self
+    }
+
+    /// A fault that is on from the start.
+    #[must_use]
+    pub fn fault(mut self, fault: Fault) -> Self {
+        self.faults.push(fault);
+        self
+    }
+
     /// Starts the broker on the current tokio runtime.
     ///
     /// # Panics
     /// When the system has no free port on the loopback interface.
-    pub async fn start(self) -> TestBroker {
+    pub async fn start(mut self) -> TestBroker {
+        self.config.record_frames = true;
         let auth = self.config.auth.clone();
         let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let options = ServerOptions { addr, config: self.config, auth_file: None };
         match Server::bind(options).await {
-            Ok(server) => TestBroker { server, auth },
+            Ok(server) => {
+                let broker = TestBroker { server, auth };
+                // Before anybody knows the address.
+                for fault in self.faults {
+                    broker.fault(fault).await;
+                }
+                broker
+            }
             Err(error) => panic!("the test broker does not start: {error}"),
         }
     }
@@ -109,6 +151,43 @@ impl TestBroker {
                 panic!("no token of this broker belongs to an actor {actor_id:?}; add it to the auth given")
             }
         }
+    }
+
+    /// Makes an actor that may do exactly what it is given, and returns its token. Connections that exist already keep
+    /// what they have.
+    pub async fn add_actor(&self, actor: NewActor) -> String {
+        let token = actor.token();
+        self.act(|core, now| {
+            let auth = core.auth().clone().with_actor(actor);
+            core.set_auth(now, auth);
+        })
+        .await;
+        token
+    }
+
+    /// Switches a fault on, for existing and new connections.
+    pub async fn fault(&self, fault: Fault) -> FaultId {
+        self.act(|core, now| core.add_fault(now, fault)).await
+    }
+
+    /// Switches a fault off, and lets go on what it holds. Returns whether it was still on.
+    pub async fn remove_fault(&self, id: FaultId) -> bool {
+        self.act(move |core, now| core.remove_fault(now, id)).await
+    }
+
+    /// Switches all faults off, and lets go on what they hold.
+    pub async fn clear_faults(&self) {
+        self.act(|core, now| core.clear_faults(now)).await;
+    }
+
+    /// Lets the token of a connection expire; see [`BrokerCore::expire_token`].
+    pub async fn expire_token(&self, conn: ConnectionId) {
+        self.act(move |core, now| core.expire_token(now, conn)).await;
+    }
+
+    /// What clients and broker have sent each other.
+    pub fn recorder(&self) -> Recorder<'_> {
+        Recorder { broker: self }
     }
 
     /// The open connections, oldest first.
@@ -167,5 +246,64 @@ impl TestBroker {
     ) -> R {
         // The broker runs as long as `self` lives; only a runtime that shuts down ends it earlier.
         self.server.with_core(act).await.unwrap_or_default()
+    }
+}
+
+/// What went through a [`TestBroker`]: its last 10,000 frames, up to 16 MiB.
+#[derive(Debug, Clone, Copy)]
+pub struct Recorder<'b> {
+    broker: &'b TestBroker,
+}
+
+impl Recorder<'_> {
+    /// Every frame that is kept, oldest first.
+    pub async fn frames(&self) -> Vec<RecordedFrame> {
+        self.broker.act(|core, _| core.recorded().cloned().collect()).await
+    }
+
+    /// Waits until the expected frames have been seen, and returns them.
+    ///
+    /// With [`times`](Expected::times) it only says what holds now: more can follow later.
+    ///
+    /// # Panics
+    /// When they do not come in time, or too many come. The text lists what was recorded instead.
+    #[track_caller]
+    pub fn expect(&self, expected: Expected) -> impl Future<Output = Vec<RecordedFrame>> {
+        let caller = Location::caller();
+        async move {
+            match self.wait_for(&expected).await {
+                Ok(frames) => frames,
+                Err(failure) => panic!("{caller}: {failure}"),
+            }
+        }
+    }
+
+    /// The expected frames among those recorded so far. Waits for nothing.
+    pub async fn matching(&self, expected: &Expected) -> Vec<RecordedFrame> {
+        let mut frames = self.frames().await;
+        frames.retain(|frame| expected.matches(frame));
+        frames
+    }
+
+    async fn wait_for(&self, expected: &Expected) -> Result<Vec<RecordedFrame>, String> {
+        let mut recorded = self.broker.server.recorded();
+        let deadline = time::Instant::now() + expected.patience();
+        loop {
+            recorded.mark_unchanged();
+            let found = self.matching(expected).await;
+            let verdict = expected.verdict(found.len());
+            if verdict == Some(true) {
+                return Ok(found);
+            }
+            let more = async { recorded.changed().await.is_ok() };
+            let may_come = verdict.is_none() && time::timeout_at(deadline, more).await.unwrap_or(false);
+            if !may_come {
+                let look = |core: &mut BrokerCore, _| {
+                    (core.recorded().cloned().collect::<Vec<_>>(), core.recorded_in_all())
+                };
+                let (frames, in_all) = self.broker.act(look).await;
+                return Err(expected.failure(&frames, in_all - frames.len() as u64));
+            }
+        }
     }
 }

@@ -8,6 +8,7 @@ use std::{
 
 use clap::{Parser, Subcommand, ValueEnum};
 use nolag_conformance::{
+    broker::Allowed,
     leniency::RULES,
     mode::Mode,
     report::{RunError, Summary, run},
@@ -23,7 +24,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Checks a directory of recordings against the codec. One check is one file in one mode.
+    /// Checks a directory of recordings against the codec and our broker. One check is one file in one mode.
     #[command(after_long_help = leniency_help())]
     Traces {
         /// Directory with recordings (*.jsonl).
@@ -36,6 +37,8 @@ enum Command {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Modes {
+    /// Our broker answers as the recorded one did.
+    Broker,
     /// Broker messages are read without losing anything.
     Decode,
     /// Client messages are what our encoder sends for the same intent.
@@ -47,16 +50,17 @@ enum Modes {
 impl Modes {
     fn list(self) -> &'static [Mode] {
         match self {
+            Self::Broker => &[Mode::Broker],
             Self::Decode => &[Mode::Decode],
             Self::Encode => &[Mode::Encode],
-            Self::All => &[Mode::Decode, Mode::Encode],
+            Self::All => &[Mode::Decode, Mode::Encode, Mode::Broker],
         }
     }
 }
 
 fn leniency_help() -> String {
-    let rules =
-        RULES.iter().map(|rule| format!("  {}: {}\n      because {}\n", rule.mode, rule.what, rule.why));
+    let rules = RULES.iter().copied().chain(Allowed::ALL.map(Allowed::rule));
+    let rules = rules.map(|rule| format!("  {}: {}\n      because {}\n", rule.mode, rule.what, rule.why));
     format!("What may differ:\n{}", rules.collect::<String>())
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::{
-    decode, encode,
+    broker, decode, encode,
     trace::{Peer, Trace},
     value::Values,
 };
@@ -11,6 +11,8 @@ use crate::{
 /// A way of checking a recording. Each looks at the whole recording, so one that replays a session fits here as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
+    /// Our broker answers as the recorded one did.
+    Broker,
     /// Broker messages are read without losing anything.
     Decode,
     /// Client messages are what our encoder sends for the same intent.
@@ -20,6 +22,7 @@ pub enum Mode {
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Broker => "broker",
             Self::Decode => "decode",
             Self::Encode => "encode",
         })
@@ -61,6 +64,11 @@ impl Mode {
             .map(|problem| Finding { line: problem.line, text: problem.reason.clone(), failed: true })
             .collect();
         let (peer, check_message): (_, fn(&_) -> _) = match self {
+            Self::Broker => {
+                let replayed = broker::replay(trace).outcome;
+                findings.extend(replayed.findings);
+                return Outcome { frames: replayed.frames, findings };
+            }
             Self::Decode => (Peer::Broker, decode::check_message),
             Self::Encode => (Peer::Client, encode::check_message),
         };

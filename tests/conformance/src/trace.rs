@@ -1,6 +1,9 @@
 //! Reading recordings: one JSON object per line, as `traces/README.md` describes.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use serde_json::{Map, Value as Json};
 
@@ -16,6 +19,8 @@ pub struct Trace {
     pub lines: Vec<Line>,
     /// What is wrong with the recording itself.
     pub problems: Vec<Problem>,
+    /// Where the file lies; files that the header names lie there too.
+    pub directory: PathBuf,
 }
 
 /// The first line of a recording.
@@ -114,8 +119,9 @@ pub struct Problem {
 impl Trace {
     /// Reads a file.
     pub fn load(path: &Path) -> Self {
+        let directory = path.parent().map(Path::to_owned).unwrap_or_default();
         match fs::read(path) {
-            Ok(bytes) => Self::parse(&bytes),
+            Ok(bytes) => Self { directory, ..Self::parse(&bytes) },
             Err(error) => Self {
                 problems: vec![Problem { line: 0, reason: format!("cannot be read: {error}") }],
                 ..Self::default()

@@ -1,15 +1,17 @@
 //! The recordings of this repository pass in every mode.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
 use nolag_conformance::{
+    broker::{Allowed, replay},
     mode::Mode,
     report::{Summary, run},
     trace::{Peer, Trace, What},
 };
+use serde_json::{Map, Value as Json};
 
 fn directory() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/traces"))
@@ -38,6 +40,72 @@ fn every_broker_message_is_read_without_loss() {
 #[test]
 fn every_client_message_is_encoded_as_recorded() {
     passes(Mode::Encode);
+}
+
+#[test]
+fn our_broker_answers_every_client_as_recorded() {
+    passes(Mode::Broker);
+}
+
+#[test]
+fn every_allowed_difference_is_needed_and_documented() {
+    let mut needed = BTreeSet::new();
+    for path in paths() {
+        needed.extend(replay(&Trace::load(&path)).allowed);
+    }
+    assert_eq!(needed, BTreeSet::from(Allowed::ALL));
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/broker-differences.md");
+    let page = std::fs::read_to_string(page).expect("the page on differences");
+    for allowed in Allowed::ALL {
+        assert!(page.contains(&format!("| `{}` |", allowed.name())), "{} is not on the page", allowed.name());
+    }
+}
+
+#[test]
+fn no_recorded_answer_can_go_missing_unnoticed() {
+    for path in paths() {
+        let trace = Trace::load(&path);
+        if trace.lines.len() > 60 || trace.header.keys.contains_key("slow") {
+            continue;
+        }
+        for (index, line) in trace.lines.iter().enumerate() {
+            let by_broker = |keys: &Map<String, Json>| keys.get("by").is_some_and(|by| by == "broker");
+            let is_answer = match &line.what {
+                What::Message(message) => message.from == Peer::Broker,
+                What::Event { name, keys, .. } => name == "close" && by_broker(keys),
+            };
+            if is_answer {
+                let mut without = trace.clone();
+                without.lines.remove(index);
+                let outcome = replay(&without).outcome;
+                assert!(!outcome.passed(), "{}:{} can be left out", path.display(), line.number);
+            }
+        }
+    }
+}
+
+#[test]
+fn recorded_answers_cannot_change_places_unnoticed() {
+    let mut changed = 0;
+    for path in paths() {
+        let trace = Trace::load(&path);
+        if trace.lines.len() > 60 || trace.header.keys.contains_key("varies") {
+            continue;
+        }
+        for (index, pair) in trace.lines.windows(2).enumerate() {
+            let [What::Message(one), What::Message(other)] = [&pair[0].what, &pair[1].what] else { continue };
+            let both = one.from == Peer::Broker && other.from == Peer::Broker && one.conn == other.conn;
+            if both && one.body != other.body {
+                let mut swapped = trace.clone();
+                swapped.lines[index].what = pair[1].what.clone();
+                swapped.lines[index + 1].what = pair[0].what.clone();
+                let outcome = replay(&swapped).outcome;
+                assert!(!outcome.passed(), "{}:{} can come later", path.display(), pair[0].number);
+                changed += 1;
+            }
+        }
+    }
+    assert!(changed > 50, "{changed}");
 }
 
 #[test]

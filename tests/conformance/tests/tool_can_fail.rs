@@ -157,7 +157,7 @@ fn unreadable_lines_fail_in_every_mode() {
         "oops".to_owned(),
         json!({"t": 0, "dir": "c2s", "hex": ""}).to_string(),
     ];
-    for mode in ["decode", "encode"] {
+    for mode in ["decode", "encode", "broker"] {
         fails(
             &format!("unreadable-{mode}"),
             mode,
@@ -222,6 +222,90 @@ fn payloads_of_any_depth_are_compared() {
     passes("deep", "decode", &[line("s2c", &deep)], &["decode 1 frames"]);
 }
 
+/// A recording of one client that subscribes and publishes, with `end` in place of the last answers.
+fn session(name: &str, header: serde_json::Value, end: &[String]) -> (String, Option<i32>) {
+    let directory = directory(name);
+    let grant =
+        json!({"pattern": "a/r/t", "topic": "r1/t", "app_id": "app", "room_id": "r1", "room_slug": "r"});
+    let auth =
+        json!({"tokens": {"token": {"actorTokenId": "ann", "projectId": "p", "allowedTopics": [grant]}}});
+    fs::write(directory.join("tokens.json"), auth.to_string()).expect("written");
+    let mut lines = vec![
+        header.to_string(),
+        json!({"t": 0, "conn": 1, "event": "open"}).to_string(),
+        from_client(json!({"type": "auth", "token": "token", "protocolVersion": 2})),
+        from_broker(
+            json!({"type": "auth", "success": true, "actorTokenId": "ann", "projectId": "p", "actorType": "user",
+            "protocolVersion": 2, "restoredSubscriptions": []}),
+        ),
+        from_client(json!({"type": "subscribe", "topic": "a/r/t"})),
+        from_broker(json!({"type": "subscribed", "topic": "a/r/t", "loadBalance": false})),
+        from_client(json!({"type": "publish", "topic": "a/r/t", "data": 7, "msgRef": "x"})),
+    ];
+    lines.extend_from_slice(end);
+    fs::write(directory.join("session.jsonl"), lines.join("\n")).expect("written");
+    let output = check(&directory, "broker");
+    (String::from_utf8(output.stdout).expect("text"), output.status.code())
+}
+
+fn acknowledged() -> String {
+    from_broker(json!({"type": "published", "topic": "a/r/t", "msgRef": "x"}))
+}
+
+fn delivered(data: u8) -> String {
+    from_broker(json!({"type": "message", "topic": "a/r/t", "data": data, "filter": "#", "msgId": "id",
+        "requiresAck": true}))
+}
+
+#[test]
+fn a_session_that_our_broker_answers_alike_passes() {
+    let header = json!({"scenario": "session", "auth": "tokens.json"});
+    let (report, status) = session("session-alike", header, &[acknowledged(), delivered(7)]);
+    assert_eq!(status, Some(0), "{report}");
+}
+
+#[test]
+fn other_answers_of_our_broker_are_explained_by_field() {
+    let header = json!({"scenario": "session", "auth": "tokens.json"});
+    let cases = [
+        (vec![acknowledged(), delivered(8)], "session.jsonl:9: field \"data\": expected 8, got 7"),
+        (vec![delivered(7), acknowledged()], "session.jsonl:8: expected {"),
+        (vec![acknowledged()], "session.jsonl:8: unexpected answer on connection 1: {"),
+        (vec![acknowledged(), delivered(7), delivered(7)], "session.jsonl:10: no answer, expected {"),
+        (
+            vec![
+                acknowledged(),
+                json!({"t": 0.1, "conn": 1, "event": "close", "by": "broker", "code": 1011}).to_string(),
+            ],
+            "session.jsonl:9: expected close 1011 \"\", got {",
+        ),
+        (
+            vec![
+                json!({"t": 0.9, "conn": 1, "dir": "s2c", "hex": message_pack(json!({"type": "published",
+                "topic": "a/r/t", "msgRef": "x"}))})
+                .to_string(),
+                delivered(7),
+            ],
+            "session.jsonl:8: answered 800 ms before the recorded time",
+        ),
+        (
+            vec![acknowledged(), delivered(7), json!({"t": 1, "event": "meteor"}).to_string()],
+            "unknown event \"meteor\"",
+        ),
+    ];
+    for (number, (end, expected)) in cases.into_iter().enumerate() {
+        let (report, status) = session(&format!("session-other-{number}"), header.clone(), &end);
+        assert!(report.contains(expected) && status == Some(1), "{expected:?} is not in\n{report}");
+    }
+}
+
+#[test]
+fn a_missing_token_file_fails_the_session() {
+    let header = json!({"scenario": "session", "auth": "other.json"});
+    let (report, status) = session("session-without-tokens", header, &[acknowledged(), delivered(7)]);
+    assert!(report.contains("other.json: ") && status == Some(1), "{report}");
+}
+
 #[test]
 fn tokens_are_not_shown() {
     let frames = [from_client(json!({"type": "auth", "token": "at_live_secret", "reconnect": 1}))];
@@ -243,11 +327,14 @@ fn files_are_checked_in_the_order_of_their_names() {
         [
             "ok   a  decode",
             "ok   a  encode",
+            "ok   a  broker",
             "ok   b  decode",
             "ok   b  encode",
+            "ok   b  broker",
             "ok   c  decode",
             "ok   c  encode",
-            "6 passed, 0 failed"
+            "ok   c  broker",
+            "9 passed, 0 failed"
         ]
     );
 }

@@ -1,5 +1,7 @@
 //! One identity and its grants.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use serde::Deserialize;
 
@@ -15,7 +17,6 @@ pub(crate) struct Actor {
     pub(crate) max_connections: Option<u32>,
     pub(crate) scope_slug: Option<String>,
     pub(crate) grants: Grants,
-    #[expect(dead_code, reason = "lobbies are checked when the file is read, and not served yet")]
     pub(crate) lobbies: Vec<LobbyGrant>,
     /// A packed list, as the file has it.
     pub(crate) active_subscriptions: Option<Bytes>,
@@ -39,10 +40,8 @@ pub(crate) struct TopicGrant {
     pub(crate) permission: Permission,
     #[serde(default)]
     pub(crate) app_id: Option<String>,
-    #[expect(dead_code, reason = "for presence, which is not served yet")]
     #[serde(default)]
     pub(crate) room_id: Option<String>,
-    #[expect(dead_code, reason = "for presence, which is not served yet")]
     #[serde(default)]
     pub(crate) room_slug: Option<String>,
 }
@@ -50,10 +49,8 @@ pub(crate) struct TopicGrant {
 /// One entry of `allowedLobbies`.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct LobbyGrant {
-    #[expect(dead_code, reason = "as `Actor::lobbies`")]
     #[serde(rename = "lobby_slug")]
     pub(crate) slug: String,
-    #[expect(dead_code, reason = "as `Actor::lobbies`")]
     #[serde(rename = "lobby_id")]
     pub(crate) id: String,
 }
@@ -80,6 +77,8 @@ pub(crate) enum Access {
 pub(crate) struct Resolved {
     pub(crate) base: String,
     pub(crate) app_id: String,
+    /// Known when a grant names the pattern exactly, and its internal topic.
+    pub(crate) room_id: Option<String>,
 }
 
 impl Actor {
@@ -102,7 +101,11 @@ impl Actor {
     /// A scoped actor may leave out its scope, which then stands after the app.
     pub(crate) fn resolve(&self, pattern: &str, access: Access) -> Option<Resolved> {
         let grants = match &self.grants {
-            Grants::Everything => return Some(unlisted(pattern, None)),
+            Grants::Everything => {
+                // Rooms that no file lists are known by their slug.
+                let room_id = pattern.split('/').nth(1).map(String::from);
+                return Some(Resolved { room_id, ..unlisted(pattern, None) });
+            }
             Grants::Topics(grants) => grants,
         };
         let scoped = self.scope_slug.as_deref().zip(pattern.split_once('/'));
@@ -113,17 +116,58 @@ impl Actor {
             let grant = exact.or_else(|| allowed().find(|grant| topic::matches(&grant.pattern, pattern)))?;
             let resolved = unlisted(pattern, grant.app_id.as_deref());
             Some(match (&grant.topic, exact) {
-                (Some(topic), Some(_)) => Resolved { base: topic.clone(), ..resolved },
+                (Some(topic), Some(_)) => {
+                    Resolved { base: topic.clone(), room_id: grant.room_id.clone(), ..resolved }
+                }
                 _ => resolved,
             })
         })
     }
+
+    /// The scope that separates its presence from that of others, where the broker separates them.
+    pub(crate) fn presence_scope(&self, by_scope: bool) -> Option<String> {
+        self.scope_slug.clone().filter(|_| by_scope)
+    }
+
+    /// The room behind a slug: of several rooms with the same slug the first granted one.
+    pub(crate) fn room_id<'a>(&'a self, slug: &'a str) -> Option<&'a str> {
+        match &self.grants {
+            Grants::Everything => Some(slug),
+            Grants::Topics(grants) => {
+                grants.iter().find(|grant| grant.room_slug.as_deref() == Some(slug))?.room_id.as_deref()
+            }
+        }
+    }
+
+    /// The slug of a room, or its id when no grant names the slug.
+    pub(crate) fn room_slug<'a>(&'a self, room_id: &'a str) -> &'a str {
+        let Grants::Topics(grants) = &self.grants else { return room_id };
+        let grant = grants.iter().find(|grant| grant.room_id.as_deref() == Some(room_id));
+        grant.and_then(|grant| grant.room_slug.as_deref()).unwrap_or(room_id)
+    }
+
+    /// Every room that a grant names, each once; `None` stands for all rooms.
+    pub(crate) fn room_ids(&self) -> Option<BTreeSet<String>> {
+        let Grants::Topics(grants) = &self.grants else { return None };
+        Some(grants.iter().filter_map(|grant| grant.room_id.clone()).collect())
+    }
+
+    /// The lobbies behind a slug; empty when the actor may not use it.
+    pub(crate) fn lobby_ids(&self, slug: &str) -> Vec<String> {
+        match &self.grants {
+            Grants::Everything => vec![format!("lobby-{slug}")],
+            Grants::Topics(_) => {
+                let lobbies = self.lobbies.iter().filter(|lobby| lobby.slug == slug);
+                lobbies.map(|lobby| lobby.id.clone()).collect()
+            }
+        }
+    }
 }
 
 /// The internal topic of a pattern that no grant names exactly. Apps without an id are known by their slug.
-fn unlisted(pattern: &str, app_id: Option<&str>) -> Resolved {
+pub(super) fn unlisted(pattern: &str, app_id: Option<&str>) -> Resolved {
     let app_id = app_id.or_else(|| pattern.split('/').next()).unwrap_or_default();
-    Resolved { base: format!("{app_id}/{pattern}"), app_id: app_id.into() }
+    Resolved { base: format!("{app_id}/{pattern}"), app_id: app_id.into(), room_id: None }
 }
 
 impl Permission {

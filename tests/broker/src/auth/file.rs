@@ -28,7 +28,7 @@ pub enum AuthError {
         /// Why not.
         source: io::Error,
     },
-    /// The text is not JSON, or not an object with an object under `tokens`.
+    /// The text is not JSON, not an object with an object under `tokens`, or has something wrong under `dev`.
     Document {
         /// The file, if it was one.
         path: Option<PathBuf>,
@@ -118,7 +118,8 @@ pub(super) fn parse(text: &str) -> Result<AuthConfig, AuthError> {
         })?;
         actors.push((token, entry.into_actor()));
     }
-    Ok(AuthConfig::from_actors(actors, document.dev))
+    AuthConfig::from_actors(actors, document.dev)
+        .map_err(|problem| AuthError::Document { path: None, problem })
 }
 
 const SHAPE: &str = "an object like {\"tokens\": {\"TOKEN\": {\"actorTokenId\": …, \"allowedTopics\": […]}}}";
@@ -211,7 +212,7 @@ mod tests {
                 "activeSubscriptions": ["a/r/t"]}}}"#,
         )
         .unwrap();
-        let actor = auth.actor("t1").unwrap();
+        let actor = auth.validate("t1", 0, false).unwrap().actor;
         assert_eq!((actor.actor_id.as_str(), actor.max_connections), ("a1", Some(2)));
         assert_eq!(actor.active_subscriptions.as_deref(), Some(b"\x91\xa5a/r/t".as_slice()));
         assert!(auth.dev().is_some());

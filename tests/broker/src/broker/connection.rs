@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use nolag_core::{Instant, Token};
 
-use super::{ConnectionId, ConnectionInfo, resume::ResumeKey};
+use super::{ConnectionId, ConnectionInfo, lobbies::Observed, presence::Present, resume::ResumeKey};
 use crate::auth::Actor;
 
 #[derive(Debug)]
@@ -19,6 +19,12 @@ pub(super) struct Connection {
     /// Size of the subscriptions, so that one client cannot take all memory.
     pub(super) subscription_bytes: usize,
     pub(super) publishes: PublishWindow,
+    /// Where it is present.
+    pub(super) present: Option<Present>,
+    /// The lobbies that it observes, by slug.
+    pub(super) observed: BTreeMap<String, Observed>,
+    /// Load-balance groups whose missed messages it was offered.
+    pub(super) replayed_groups: BTreeSet<String>,
     pub(super) held: Option<Held>,
 }
 
@@ -30,6 +36,9 @@ impl Connection {
             subscriptions: BTreeMap::new(),
             subscription_bytes: 0,
             publishes: PublishWindow::default(),
+            present: None,
+            observed: BTreeMap::new(),
+            replayed_groups: BTreeSet::new(),
             held: None,
         }
     }
@@ -51,6 +60,8 @@ pub(super) struct Identity {
     pub(super) token: Token,
     pub(super) protocol: u32,
     pub(super) validated: Instant,
+    /// When the client token expires, in Unix seconds.
+    pub(super) expires_at: Option<u64>,
     pub(super) resume_key: Option<ResumeKey>,
 }
 
@@ -91,6 +102,8 @@ impl Held {
 pub(super) struct Subscription {
     /// The internal topic.
     pub(super) base: String,
+    /// The room, when it is known.
+    pub(super) room_id: Option<String>,
     /// The full name of the load-balance group.
     pub(super) group: Option<String>,
     /// The filters that the client was told are in force.
@@ -121,8 +134,9 @@ impl Selector {
 
 impl Subscription {
     pub(super) fn size(&self, topic: &str) -> usize {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let filters: usize = self.confirmed.iter().map(Selector::size).sum();
-        128 + 2 * topic.len() + self.base.len() + self.group.as_ref().map_or(0, String::len) + 2 * filters
+        128 + 2 * topic.len() + self.base.len() + text(&self.room_id) + text(&self.group) + 2 * filters
     }
 }
 

@@ -1,16 +1,22 @@
 //! The broker as a state machine without I/O.
 
+mod advertised;
 mod connection;
+mod in_flight;
+mod lobbies;
+mod presence;
 mod publish;
+mod replay;
 mod resume;
 mod retained;
 mod routes;
 mod session;
 mod subscriptions;
+mod switchboard;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    fmt,
+    fmt, mem,
     time::Duration,
 };
 
@@ -20,11 +26,21 @@ use nolag_core::{
     wire::{ErrorFrame, FrameMap, Key, RawValue, ServerFrame, Text},
 };
 
-use crate::{AuthConfig, BrokerConfig, Limits, payload, profile::Rules, random::Random};
+use crate::{
+    AuthConfig, BrokerConfig, Direction, Effect, Limits, RecordedFrame, payload, profile::Rules,
+    random::Random, recorder::Recording,
+};
+use advertised::Advertised;
 use connection::{Connection, Held};
+use in_flight::InFlight;
+use lobbies::Lobbies;
+use presence::Rooms;
+use replay::History;
 use resume::ResumeMemory;
 use retained::Retained;
 use routes::{Groups, Routes};
+pub use switchboard::FaultId;
+use switchboard::Switchboard;
 
 /// Bytes that a held connection may pile up before it is cut.
 const MAX_HELD_BYTES: usize = 16 << 20;
@@ -37,6 +53,11 @@ impl ConnectionId {
     /// Counts from 1 in the order in which connections opened.
     pub const fn as_u64(self) -> u64 {
         self.0
+    }
+
+    /// The connection with this number, whether or not it is open.
+    pub(crate) const fn from_u64(number: u64) -> Self {
+        Self(number)
     }
 }
 
@@ -102,6 +123,12 @@ pub struct ConnectionInfo {
 /// same configuration and inputs give the same outputs, byte for byte. Calls for connections that are gone do nothing,
 /// time that goes backwards stands still, and no input can make it panic.
 ///
+/// What it remembers is bounded, per connection: 8 MiB of subscriptions, 1,000 lobbies, one presence, and 16 MiB of
+/// held output. For all connections together: 64 MiB of retained messages, 64 MiB of messages in flight, 64 MiB and
+/// 10,000 messages for durable delivery, 16 MiB of persistent presence, 64 MiB of subscriptions of clients that are
+/// away, 64 MiB of frames that faults delay, and 16 MiB and 10,000 recorded frames. What is over a bound is refused or
+/// cut if it is a client's own, and otherwise the oldest goes first.
+///
 /// ```
 /// use nolag_broker::{BrokerConfig, BrokerCore, Output};
 /// use nolag_core::Instant;
@@ -117,6 +144,9 @@ pub struct BrokerCore {
     rules: &'static Rules,
     limits: Limits,
     record_messages: bool,
+    durable_delivery: bool,
+    delivery_lag: Duration,
+    quota_exceeded: bool,
     wall_clock: Duration,
     random: Random,
     now: Instant,
@@ -128,9 +158,22 @@ pub struct BrokerCore {
     groups: Groups,
     retained: Retained,
     resume: ResumeMemory,
+    rooms: Rooms,
+    advertised: Advertised,
+    lobbies: Lobbies,
+    history: History,
+    in_flight: InFlight,
     outputs: VecDeque<Output>,
     /// Closes of held connections, behind the frames that come before them.
     held_closes: BTreeMap<ConnectionId, (Held, Output)>,
+    /// Connections to be cut before the next output.
+    doomed: BTreeSet<ConnectionId>,
+    /// A restart is to happen before the next output.
+    restart_due: bool,
+    /// Connections that nothing gets through to, or from.
+    silent: BTreeSet<ConnectionId>,
+    switchboard: Switchboard,
+    recording: Recording,
 }
 
 /// The connection's handler met something that it cannot digest: the connection is closed with 1011.
@@ -144,6 +187,9 @@ impl BrokerCore {
             rules: config.profile.rules(),
             limits: config.limits,
             record_messages: config.record_messages,
+            durable_delivery: config.durable_delivery,
+            delivery_lag: config.delivery_lag,
+            quota_exceeded: false,
             wall_clock: config.wall_clock,
             random: Random::new(config.seed),
             now,
@@ -154,8 +200,18 @@ impl BrokerCore {
             groups: Groups::default(),
             retained: Retained::default(),
             resume: ResumeMemory::default(),
+            rooms: Rooms::default(),
+            advertised: Advertised::default(),
+            lobbies: Lobbies::default(),
+            history: History::default(),
+            in_flight: InFlight::default(),
             outputs: VecDeque::new(),
             held_closes: BTreeMap::new(),
+            doomed: BTreeSet::new(),
+            restart_due: false,
+            silent: BTreeSet::new(),
+            switchboard: Switchboard::default(),
+            recording: Recording::new(config.record_frames),
         }
     }
 
@@ -166,17 +222,14 @@ impl BrokerCore {
         self.next_connection += 1;
         self.connections.insert(conn, Connection::new());
         self.touch(conn);
+        self.strike_open(conn);
         conn
     }
 
     /// A binary message arrived.
     pub fn handle_binary(&mut self, now: Instant, conn: ConnectionId, frame: &[u8]) {
         if self.accept_message(now, conn, frame.len()) {
-            if frame.is_empty() {
-                self.heartbeat(conn);
-            } else {
-                self.handle_packed(conn, frame);
-            }
+            self.receive(conn, frame);
         }
     }
 
@@ -184,7 +237,7 @@ impl BrokerCore {
     pub fn handle_text(&mut self, now: Instant, conn: ConnectionId, text: &str) {
         if self.accept_message(now, conn, text.len()) {
             match payload::from_json(text) {
-                Ok(frame) => self.handle_packed(conn, &frame),
+                Ok(frame) => self.receive(conn, &frame),
                 Err(_) => self.end(conn, 1011, ""),
             }
         }
@@ -193,13 +246,16 @@ impl BrokerCore {
     /// A WebSocket ping or pong arrived. It says nothing, but the client is alive.
     pub fn handle_ping(&mut self, now: Instant, conn: ConnectionId) {
         self.advance(now);
-        self.touch(conn);
+        if !self.silent.contains(&conn) {
+            self.touch(conn);
+        }
     }
 
     /// The connection is gone, in whatever way.
     pub fn handle_close(&mut self, now: Instant, conn: ConnectionId) {
         self.advance(now);
         self.forget(conn);
+        self.silent.remove(&conn);
     }
 
     /// Time passed.
@@ -218,13 +274,29 @@ impl BrokerCore {
     /// When [`handle_timeout`](Self::handle_timeout) is due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.idle_deadlines.first().map(|(deadline, _)| *deadline)
+        let idle = self.idle_deadlines.first().map(|(deadline, _)| *deadline);
+        idle.into_iter().chain(self.in_flight.next_arrival()).chain(self.switchboard.next_due()).min()
     }
 
     /// The next thing to do; `None` when everything is done.
     #[must_use]
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        if mem::take(&mut self.restart_due) {
+            self.restart(self.now);
+        }
+        while let Some(conn) = self.doomed.pop_first() {
+            self.cut(self.now, conn);
+        }
+        loop {
+            let output = self.outputs.pop_front()?;
+            let gets_through = match &output {
+                Output::Cut { .. } => true,
+                Output::Send { conn, .. } | Output::Close { conn, .. } => !self.silent.contains(conn),
+            };
+            if gets_through {
+                return Some(output);
+            }
+        }
     }
 
     /// Replaces the tokens. Open connections keep what they have until their next revalidation: the first heartbeat
@@ -234,15 +306,49 @@ impl BrokerCore {
         self.auth = auth;
     }
 
+    /// Everything that clients and broker have sent each other, oldest first, as far as it is kept; see
+    /// [`BrokerConfig::record_frames`].
+    pub fn recorded(&self) -> impl Iterator<Item = &RecordedFrame> {
+        self.recording.frames()
+    }
+
+    /// How many frames were recorded in all, also those that are kept no longer.
+    pub fn recorded_in_all(&self) -> u64 {
+        self.recording.in_all()
+    }
+
+    /// The tokens that it accepts.
+    pub fn auth(&self) -> &AuthConfig {
+        &self.auth
+    }
+
     /// The open connections, oldest first.
     pub fn connections(&self) -> impl Iterator<Item = ConnectionInfo> {
         self.connections.iter().map(|(id, connection)| connection.info(*id))
     }
 
+    /// Whether every publish is refused with 42920, as when a project's monthly quota is used up.
+    pub fn set_quota_exceeded(&mut self, now: Instant, exceeded: bool) {
+        self.advance(now);
+        self.quota_exceeded = exceeded;
+    }
+
+    /// Lets the token of a connection expire, as if it were a client token whose time has come: its next heartbeat is
+    /// answered with `disconnect` and a close with 4003, unless it sends a fresh token before.
+    pub fn expire_token(&mut self, now: Instant, conn: ConnectionId) {
+        self.advance(now);
+        let expires_at = self.unix_now();
+        if let Some(identity) =
+            self.connections.get_mut(&conn).and_then(|connection| connection.identity.as_mut())
+        {
+            identity.expires_at = Some(expires_at);
+        }
+    }
+
     /// Drops a connection without a close frame. What was held back for it is lost.
     pub fn cut(&mut self, now: Instant, conn: ConnectionId) {
         self.advance(now);
-        if self.forget(conn) {
+        if self.forget(conn) | self.silent.remove(&conn) {
             self.outputs.push_back(Output::Cut { conn });
         }
     }
@@ -251,10 +357,17 @@ impl BrokerCore {
     /// again. Configuration and connection ids go on.
     pub fn restart(&mut self, now: Instant) {
         self.advance(now);
-        let open: Vec<_> = self.connections.keys().chain(self.held_closes.keys()).copied().collect();
+        let open: BTreeSet<_> =
+            self.connections.keys().chain(self.held_closes.keys()).chain(&self.silent).copied().collect();
+        // Nobody is left to hear who leaves.
+        self.rooms = Rooms::default();
+        self.lobbies = Lobbies::default();
         open.into_iter().for_each(|conn| self.cut(now, conn));
         self.retained = Retained::default();
         self.resume = ResumeMemory::default();
+        self.advertised = Advertised::default();
+        self.history = History::default();
+        self.in_flight = InFlight::default();
     }
 
     /// Closes a connection with a close frame of the caller's choice.
@@ -287,11 +400,22 @@ impl BrokerCore {
 
     fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
+        self.deliver_arrived();
+        self.resume_delayed();
+    }
+
+    /// The wall clock in whole seconds.
+    fn unix_now(&self) -> u64 {
+        let micros = self.wall_clock.as_micros() + u128::from(self.now.as_micros());
+        u64::try_from(micros / 1_000_000).unwrap_or(u64::MAX)
     }
 
     /// Notes that the client is alive, and whether the message may be looked at.
     fn accept_message(&mut self, now: Instant, conn: ConnectionId, len: usize) -> bool {
         self.advance(now);
+        if self.silent.contains(&conn) || self.doomed.contains(&conn) {
+            return false;
+        }
         self.touch(conn);
         if self.limits.max_frame_bytes.is_some_and(|max| len > max) {
             self.end(conn, 1009, "");
@@ -306,6 +430,32 @@ impl BrokerCore {
             self.idle_deadlines.remove(&(connection.idle_deadline, conn));
             connection.idle_deadline = self.now + timeout;
             self.idle_deadlines.insert((connection.idle_deadline, conn));
+        }
+    }
+
+    /// Records a frame and acts on it, unless a fault strikes.
+    fn receive(&mut self, conn: ConnectionId, frame: &[u8]) {
+        let strike = self.strike_frame(conn, Direction::FromClient, frame);
+        self.record(conn, Direction::FromClient, frame, strike.as_ref().map(|strike| &strike.effect));
+        match strike {
+            None => self.act_on(conn, frame),
+            Some(strike) => self.suffer(conn, Direction::FromClient, Bytes::copy_from_slice(frame), strike),
+        }
+    }
+
+    fn act_on(&mut self, conn: ConnectionId, frame: &[u8]) {
+        if frame.is_empty() {
+            self.heartbeat(conn);
+        } else {
+            self.handle_packed(conn, frame);
+        }
+    }
+
+    fn record(&mut self, conn: ConnectionId, way: Direction, frame: &[u8], fault: Option<&Effect>) {
+        if self.recording.is_on() {
+            let identity = self.connections.get(&conn).and_then(|connection| connection.identity.as_ref());
+            let actor_id = identity.map(|identity| identity.actor.actor_id.clone());
+            self.recording.push(RecordedFrame::new(self.now, conn, actor_id, way, frame, fault));
         }
     }
 
@@ -341,6 +491,11 @@ impl BrokerCore {
             Some("unsubscribe") => self.unsubscribe(conn, map),
             Some("setFilters") => self.set_filters(conn, map),
             Some("publish") => self.publish(conn, map),
+            Some("presence") => self.set_presence(conn, map),
+            Some("getPresence") => self.list_presence(conn, map),
+            Some("lobbySubscribe") => self.lobby_subscribe(conn, map),
+            Some("lobbyUnsubscribe") => self.lobby_unsubscribe(conn, map),
+            Some("getLobbyPresence") => self.list_lobby_presence(conn, map),
             Some("batchAck") => match map.get(Key::MsgIds) {
                 Some(list) if list.items().is_none() => Err(Crash),
                 _ => Ok(()),
@@ -375,12 +530,25 @@ impl BrokerCore {
         self.send_frame(conn, &ServerFrame::Error(error));
     }
 
+    /// Records a frame and sends it, unless a fault strikes.
     fn send(&mut self, conn: ConnectionId, frame: Bytes) {
+        if self.restart_due || self.doomed.contains(&conn) || !self.connections.contains_key(&conn) {
+            return;
+        }
+        let strike = self.strike_frame(conn, Direction::ToClient, &frame);
+        self.record(conn, Direction::ToClient, &frame, strike.as_ref().map(|strike| &strike.effect));
+        match strike {
+            None => self.transmit(conn, frame),
+            Some(strike) => self.suffer(conn, Direction::ToClient, frame, strike),
+        }
+    }
+
+    fn transmit(&mut self, conn: ConnectionId, frame: Bytes) {
         let Some(connection) = self.connections.get_mut(&conn) else { return };
         match &mut connection.held {
             None => self.outputs.push_back(Output::Send { conn, frame }),
             Some(held) if held.bytes.saturating_add(frame.len()) <= MAX_HELD_BYTES => held.push(frame),
-            Some(_) => self.cut(self.now, conn),
+            Some(_) => _ = self.doomed.insert(conn),
         }
     }
 
@@ -406,8 +574,15 @@ impl BrokerCore {
             self.routes.remove(&subscription.base, conn, topic);
             self.groups.leave(subscription);
         }
-        if let Some(key) = connection.identity.and_then(|identity| identity.resume_key) {
-            self.resume.release(&key, self.now);
+        connection.observed.values().for_each(|observed| self.lobbies.ignore(conn, observed));
+        self.note_absence(&connection);
+        if let Some(identity) = connection.identity {
+            if let Some(present) = &connection.present {
+                self.leave_room(conn, present, &identity.actor.actor_id);
+            }
+            if let Some(key) = identity.resume_key {
+                self.resume.release(&key, self.now);
+            }
         }
         true
     }

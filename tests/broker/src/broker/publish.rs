@@ -15,6 +15,7 @@ use super::{
     BrokerCore, ConnectionId, Crash, as_text, as_value,
     connection::{Selector, Subscription},
     encode,
+    in_flight::Parcel,
     routes::{GroupKey, Route},
 };
 use crate::{
@@ -28,9 +29,9 @@ use crate::{
 pub(super) struct Published {
     /// The internal topic, filter included.
     pub(super) topic: String,
-    data: Bytes,
-    msg_id: Option<String>,
-    actor_id: String,
+    pub(super) data: Bytes,
+    pub(super) msg_id: Option<String>,
+    pub(super) actor_id: String,
     /// Spared its own copy: the publisher with `echo: false`.
     hidden_from: Option<ConnectionId>,
 }
@@ -48,12 +49,15 @@ struct Reply<'a> {
 }
 
 /// How a message reaches a subscription.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Delivery {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Delivery {
     Broadcast,
     LoadBalanced,
     Retained,
 }
+
+/// Frames of one message, by the topic and filter that they show.
+type Encoded = BTreeMap<(Arc<str>, Option<String>), Bytes>;
 
 impl BrokerCore {
     pub(super) fn publish(&mut self, conn: ConnectionId, map: &FrameMap<'_>) -> Result<(), Crash> {
@@ -103,10 +107,15 @@ impl BrokerCore {
         if retain {
             self.retained.store(message.clone(), self.now);
         }
+        let number = resolved.room_id.and_then(|room_id| {
+            self.advertised.wake(&room_id);
+            let durable = self.durable_delivery && message.msg_id.is_some();
+            durable.then(|| self.history.keep(room_id, message.clone(), self.now))
+        });
         if let Some(msg_ref) = reply.msg_ref {
             self.send_frame(conn, &ServerFrame::Published { topic: reply.topic, msg_ref });
         }
-        self.deliver(&message);
+        self.deliver(&message, number);
         Ok(())
     }
 
@@ -132,6 +141,9 @@ impl BrokerCore {
                         ..ErrorFrame::default()
                     }
                 }
+                PublishCheck::Size if self.quota_exceeded => {
+                    ErrorFrame { error: "monthly_quota_exceeded", code: Some(42920), ..ErrorFrame::default() }
+                }
                 PublishCheck::Access => {
                     let topic = topic.as_str().ok_or(Crash)?;
                     let identity =
@@ -156,8 +168,7 @@ impl BrokerCore {
     }
 
     fn is_too_fast(&mut self, conn: ConnectionId) -> bool {
-        let second = self.wall_clock.as_micros() + u128::from(self.now.as_micros());
-        let second = u64::try_from(second / 1_000_000).unwrap_or(u64::MAX);
+        let second = self.unix_now();
         let (Some(limit), Some(connection)) =
             (self.limits.publishes_per_second, self.connections.get_mut(&conn))
         else {
@@ -195,17 +206,14 @@ impl BrokerCore {
     }
 
     /// Sends a live message to every subscription that wants it, and to one member of each load-balance group.
-    fn deliver(&mut self, message: &Published) {
-        let mut encoded = BTreeMap::new();
+    /// `number` is the message's place in the history, if it has one.
+    fn deliver(&mut self, message: &Arc<Published>, number: Option<u64>) {
+        let mut encoded = Encoded::new();
         let mut groups: BTreeMap<GroupKey, Vec<Route>> = BTreeMap::new();
         for (conn, topic) in self.routes.candidates(&message.topic) {
             let Some((subscription, rest)) = self.wanted(conn, &topic, message, None) else { continue };
             match &subscription.group {
-                None => {
-                    let frame =
-                        self.message_frame(message, subscription, &topic, Delivery::Broadcast, &mut encoded);
-                    self.send(conn, frame);
-                }
+                None => self.deliver_to((conn, topic), message, Delivery::Broadcast, &mut encoded),
                 Some(group) => {
                     for selector in subscription.live.iter().filter(|selector| selector.selects(rest)) {
                         let key = (group.clone(), subscription.base.clone(), selector.clone());
@@ -215,11 +223,36 @@ impl BrokerCore {
             }
         }
         for (key, members) in groups {
-            let Some((conn, topic)) = self.groups.choose(&key, members) else { continue };
-            let Some((subscription, _)) = self.wanted(conn, &topic, message, None) else { continue };
-            let frame =
-                self.message_frame(message, subscription, &topic, Delivery::LoadBalanced, &mut encoded);
+            let Some(member) = self.groups.choose(&key, members) else { continue };
+            if let Some(number) = number.filter(|_| self.rules.claims_live_deliveries) {
+                self.history.take(number, &key.0);
+            }
+            self.deliver_to(member, message, Delivery::LoadBalanced, &mut encoded);
+        }
+    }
+
+    fn deliver_to(
+        &mut self,
+        (conn, topic): Route,
+        message: &Arc<Published>,
+        delivery: Delivery,
+        encoded: &mut Encoded,
+    ) {
+        let connection = self.connections.get(&conn);
+        let Some(subscription) = connection.and_then(|connection| connection.subscriptions.get(&topic))
+        else {
+            return;
+        };
+        if self.delivery_lag.is_zero() {
+            let (shown, filter) = self.shown(message, subscription, &topic, delivery);
+            let key = (Arc::from(shown), filter.map(String::from));
+            let frame = || encode(&self.message(message, shown, filter, None));
+            let frame = encoded.entry(key).or_insert_with(frame).clone();
             self.send(conn, frame);
+        } else {
+            let parcel = Parcel::new(conn, topic, message.clone(), delivery, subscription);
+            self.in_flight.push(self.now + self.delivery_lag, parcel);
+            self.deliver_arrived();
         }
     }
 
@@ -238,8 +271,7 @@ impl BrokerCore {
         let selectors = new.unwrap_or(&subscription.live);
         for message in self.retained.matching(subscription, selectors.iter()) {
             let Some((subscription, _)) = self.wanted(conn, &topic, &message, new) else { continue };
-            let frame =
-                self.message_frame(&message, subscription, &topic, Delivery::Retained, &mut BTreeMap::new());
+            let frame = self.message_frame(&message, subscription, &topic, Delivery::Retained, None);
             self.send(conn, frame);
         }
     }
@@ -265,39 +297,56 @@ impl BrokerCore {
         selectors.iter().any(|selector| selector.selects(rest)).then_some((subscription, rest))
     }
 
-    /// The frame of a delivery. Subscriptions of the same topic and mode share it.
-    fn message_frame(
+    /// The frame of a delivery.
+    pub(super) fn message_frame(
         &self,
         message: &Published,
         subscription: &Subscription,
         topic: &Arc<str>,
         delivery: Delivery,
-        encoded: &mut BTreeMap<(Arc<str>, Option<String>), Bytes>,
+        is_replay: Option<bool>,
     ) -> Bytes {
+        let (shown, filter) = self.shown(message, subscription, topic, delivery);
+        encode(&self.message(message, shown, filter, is_replay))
+    }
+
+    /// The topic and the filter that a delivery shows.
+    fn shown<'m>(
+        &self,
+        message: &'m Published,
+        subscription: &Subscription,
+        topic: &'m Arc<str>,
+        delivery: Delivery,
+    ) -> (&'m str, Option<&'m str>) {
         let rest = topic::remainder(&subscription.base, &message.topic).flatten();
         let unfiltered = subscription.live.contains(&Selector::All);
         let leaks = self.rules.leaks_internal_topics
             && delivery == Delivery::LoadBalanced
             && topic::has_wildcard(&subscription.base);
-        let (shown, filter) = match self.rules.unfiltered_filter {
+        match self.rules.unfiltered_filter {
             _ if leaks => (message.topic.as_str(), None),
             Some(filter) if delivery == Delivery::Broadcast && unfiltered => (topic.as_ref(), Some(filter)),
             _ => (topic.as_ref(), rest),
-        };
-        let frame = || {
-            encode(&ServerFrame::Message(Message {
-                topic: Text::Str(shown),
-                data: as_value(&message.data),
-                msg_id: message.msg_id.as_deref(),
-                requires_ack: message.msg_id.is_some().then_some(true),
-                filter,
-                is_replay: None,
-                from: self.rules.stamps_sender.then_some(message.actor_id.as_str()),
-                from_type: self.rules.stamps_sender.then_some("actor"),
-            }))
-        };
-        let shared = (Arc::from(shown), filter.map(String::from));
-        encoded.entry(shared).or_insert_with(frame).clone()
+        }
+    }
+
+    pub(super) fn message<'m>(
+        &self,
+        message: &'m Published,
+        topic: &'m str,
+        filter: Option<&'m str>,
+        is_replay: Option<bool>,
+    ) -> ServerFrame<'m> {
+        ServerFrame::Message(Message {
+            topic: Text::Str(topic),
+            data: as_value(&message.data),
+            msg_id: message.msg_id.as_deref(),
+            requires_ack: message.msg_id.is_some().then_some(true),
+            filter,
+            is_replay,
+            from: self.rules.stamps_sender.then_some(message.actor_id.as_str()),
+            from_type: self.rules.stamps_sender.then_some("actor"),
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Authentication, and what depends on it: limits per organization, restored subscriptions, revalidation.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use nolag_core::{
@@ -14,7 +14,7 @@ use super::{
     resume::{ResumeKey, clean_client_id},
     subscriptions::{Group, Request},
 };
-use crate::auth::Actor;
+use crate::auth::{Actor, Refused, Validated};
 
 /// A heartbeat this long after the last validation has the token validated again.
 const REVALIDATE_AFTER: Duration = Duration::from_secs(600);
@@ -22,8 +22,9 @@ const REVALIDATE_AFTER: Duration = Duration::from_secs(600);
 impl BrokerCore {
     /// Acts on `auth`. A second one replaces the identity; a refused one changes nothing and leaves the socket open.
     pub(super) fn authenticate(&mut self, conn: ConnectionId, map: &FrameMap<'_>, token: RawValue<'_>) {
-        let Some((token, actor)) = self.validate(token) else {
-            return self.refuse_auth(conn, "access_denied");
+        let (token, Validated { actor, expires_at }) = match self.validate(token) {
+            Ok(validated) => validated,
+            Err(error) => return self.refuse_auth(conn, error),
         };
         if actor.max_connections.is_some_and(|max| self.others_in_organization(conn, &actor) >= max as usize)
         {
@@ -42,6 +43,7 @@ impl BrokerCore {
             token,
             protocol,
             validated: self.now,
+            expires_at,
             resume_key: resume_key.clone(),
         };
         let previous = connection.identity.replace(identity).and_then(|identity| identity.resume_key);
@@ -69,6 +71,7 @@ impl BrokerCore {
         self.send_frame(conn, &reply);
         for topic in topics {
             self.deliver_retained(conn, &topic, None);
+            self.hydrate(conn, &topic);
         }
     }
 
@@ -81,39 +84,48 @@ impl BrokerCore {
         else {
             return;
         };
-        let error = match validated {
-            None => Some("access_denied"),
-            Some((_, actor)) if actor.actor_id != identity.actor.actor_id => Some("actor_mismatch"),
-            Some((token, actor)) => {
+        let outcome = match validated {
+            Err(error) => Err(error),
+            Ok((_, found)) if found.actor.actor_id != identity.actor.actor_id => Err("actor_mismatch"),
+            Ok((token, Validated { actor, expires_at })) => {
                 *identity = Identity {
                     actor,
                     token,
                     protocol: identity.protocol,
                     validated: self.now,
+                    expires_at,
                     resume_key: identity.resume_key.take(),
                 };
-                None
+                Ok(expires_at)
             }
         };
-        self.send_frame(
-            conn,
-            &ServerFrame::Reauth { success: error.is_none(), error, auth_expires_at: None },
-        );
+        let reply = ServerFrame::Reauth {
+            success: outcome.is_ok(),
+            error: outcome.err(),
+            auth_expires_at: outcome.ok().flatten(),
+        };
+        self.send_frame(conn, &reply);
     }
 
     /// Answers an empty message unless the connection is not authenticated, then revalidates the token when it is time.
+    /// A client token that has expired ends the connection instead.
     pub(super) fn heartbeat(&mut self, conn: ConnectionId) {
-        if !self.is_authenticated(conn) {
-            return;
+        let identity = self.connections.get(&conn).and_then(|connection| connection.identity.as_ref());
+        let Some(identity) = identity else { return };
+        if identity.expires_at.is_some_and(|expires_at| expires_at <= self.unix_now()) {
+            self.send_frame(conn, &ServerFrame::Disconnect { reason: Some("token_expired") });
+            return self.end(conn, 4003, "token_expired");
         }
         self.send(conn, Bytes::new());
         let identity = self.connections.get(&conn).and_then(|connection| connection.identity.as_ref());
         let due =
             identity.filter(|identity| self.now.saturating_since(identity.validated) >= REVALIDATE_AFTER);
         let Some(identity) = due else { return };
-        let Some(actor) = self.auth.actor(identity.token.expose()) else {
+        let token = identity.token.expose();
+        let Ok(found) = self.auth.validate(token, self.unix_now(), self.rules.client_tokens) else {
             return self.end(conn, 4001, "token_revoked");
         };
+        let actor = found.actor;
         let connections = self.others_in_organization(conn, &actor) + 1;
         let full =
             |max| connections > max || (self.rules.revalidation_refuses_at_limit && connections == max);
@@ -133,9 +145,13 @@ impl BrokerCore {
         self.send_frame(conn, &ServerFrame::Auth(reply));
     }
 
-    fn validate(&self, token: RawValue<'_>) -> Option<(Token, Arc<Actor>)> {
-        let token = token.as_str()?;
-        Some((Token::new(token), self.auth.actor(token)?))
+    fn validate(&self, token: RawValue<'_>) -> Result<(Token, Validated), &'static str> {
+        let token = token.as_str().ok_or("access_denied")?;
+        match self.auth.validate(token, self.unix_now(), self.rules.client_tokens) {
+            Ok(validated) => Ok((Token::new(token), validated)),
+            Err(Refused::Denied) => Err("access_denied"),
+            Err(Refused::Expired) => Err("token_expired"),
+        }
     }
 
     fn others_in_organization(&self, conn: ConnectionId, actor: &Actor) -> usize {

@@ -9,7 +9,7 @@ use super::{
     connection::{Selector, Subscription},
     resume::Remembered,
 };
-use crate::auth::Access;
+use crate::{auth::Access, payload};
 
 /// Bytes of subscriptions per connection. Real brokers have no such limit.
 const MAX_SUBSCRIPTION_BYTES: usize = 8 << 20;
@@ -35,7 +35,7 @@ pub(super) enum Refusal {
 }
 
 const BAD_FILTER: &str = "invalid_filter_chars (/, #, +, | not allowed)";
-const TOO_MANY: &str = "too_many_subscriptions";
+pub(super) const TOO_MANY: &str = "too_many_subscriptions";
 const TOO_MANY_FILTERS: &str = "too_many_filters (max 100)";
 
 impl BrokerCore {
@@ -57,6 +57,7 @@ impl BrokerCore {
                 self.remember(conn, topic, map)?;
                 self.send_frame(conn, &ServerFrame::Subscribed { topic: Text::Str(topic), load_balance });
                 self.deliver_retained(conn, topic, None);
+                self.hydrate(conn, topic);
             }
             Err(Refusal::UnknownTopic) => self.refuse_topic(conn, Text::Str(topic), None),
             Err(Refusal::Filters(error)) => self.send_topic_error(conn, topic, error),
@@ -130,6 +131,15 @@ impl BrokerCore {
         Ok(())
     }
 
+    /// Sends what the auth file says a topic is hydrated with. Real brokers ask a webhook, so it always follows
+    /// `subscribed`, and the messages that were retained.
+    pub(super) fn hydrate(&mut self, conn: ConnectionId, topic: &str) {
+        let (app, name) =
+            (topic.split('/').next().unwrap_or(topic), topic.rsplit('/').next().unwrap_or(topic));
+        let Some(body) = self.auth.hydration(app, name).map(payload::pack_json) else { return };
+        self.send_frame(conn, &ServerFrame::Hydration { topic: Text::Str(name), data: as_value(&body) });
+    }
+
     /// Makes a subscription, or replaces the one of the same topic.
     pub(super) fn establish(
         &mut self,
@@ -151,8 +161,13 @@ impl BrokerCore {
             }
         });
         let selectors = selectors(filters);
-        let subscription =
-            Subscription { base: resolved.base, group, confirmed: selectors.clone(), live: selectors };
+        let subscription = Subscription {
+            base: resolved.base,
+            room_id: resolved.room_id,
+            group,
+            confirmed: selectors.clone(),
+            live: selectors,
+        };
         let replaced = connection.subscriptions.get(request.topic).map_or(0, |old| old.size(request.topic));
         if !self.has_room(conn, subscription.size(request.topic), replaced) {
             return Err(Refusal::TooMany);

@@ -22,7 +22,7 @@ use axum::{
 use nolag_core::Instant;
 use tokio::{
     net::TcpListener,
-    sync::{mpsc, oneshot},
+    sync::{mpsc, oneshot, watch},
     task::JoinHandle,
 };
 
@@ -124,6 +124,7 @@ impl std::error::Error for Stopped {}
 pub struct Server {
     local_addr: SocketAddr,
     calls: mpsc::UnboundedSender<Call>,
+    recorded: watch::Receiver<u64>,
     stop: oneshot::Sender<()>,
     broker: Running,
     /// Listener and auth file watcher. Aborted when dropped.
@@ -160,7 +161,8 @@ impl Server {
         let (events, inbox) = mpsc::channel(EVENT_QUEUE);
         let (calls, call_inbox) = mpsc::unbounded_channel();
         let (stop, stopped) = oneshot::channel();
-        let broker = BrokerTask::new(options.config, inbox, call_inbox);
+        let (recorded_in_all, recorded) = watch::channel(0);
+        let broker = BrokerTask::new(options.config, inbox, call_inbox, recorded_in_all);
         let broker = Running(tokio::spawn(broker.run(stopped, SHUTDOWN_PATIENCE)));
 
         let app =
@@ -174,7 +176,7 @@ impl Server {
         });
         let watching = watcher.map(|watcher| tokio::spawn(watcher.run(calls.clone())));
         let helpers = [Some(listening), watching].into_iter().flatten().map(Running).collect();
-        Ok(Self { local_addr, calls, stop, broker, _helpers: helpers })
+        Ok(Self { local_addr, calls, recorded, stop, broker, _helpers: helpers })
     }
 
     /// Where it listens, with the real port.
@@ -204,6 +206,11 @@ impl Server {
         });
         self.calls.send(call).map_err(|_| Stopped)?;
         reply.await.map_err(|_| Stopped)
+    }
+
+    /// Changes whenever a frame was recorded.
+    pub(crate) fn recorded(&self) -> watch::Receiver<u64> {
+        self.recorded.clone()
     }
 
     /// Closes every connection with 1001 and stops, within three seconds even if clients do not answer.

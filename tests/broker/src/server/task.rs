@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    mem,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -12,7 +13,7 @@ use std::{
 use axum::body::Bytes;
 use nolag_core::Instant;
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{mpsc, oneshot, watch},
     time,
 };
 
@@ -56,6 +57,8 @@ pub(super) struct BrokerTask {
     events: mpsc::Receiver<Event>,
     calls: mpsc::UnboundedReceiver<Call>,
     peers: BTreeMap<ConnectionId, Peer>,
+    /// How many frames were recorded, for those who wait for one.
+    recorded: watch::Sender<u64>,
 }
 
 impl BrokerTask {
@@ -63,10 +66,11 @@ impl BrokerTask {
         mut config: BrokerConfig,
         events: mpsc::Receiver<Event>,
         calls: mpsc::UnboundedReceiver<Call>,
+        recorded: watch::Sender<u64>,
     ) -> Self {
         config.wall_clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let core = BrokerCore::new(config, Instant::ZERO);
-        Self { core, started: time::Instant::now(), events, calls, peers: BTreeMap::new() }
+        Self { core, started: time::Instant::now(), events, calls, peers: BTreeMap::new(), recorded }
     }
 
     /// Runs until `stop` is sent; then closes everything and waits for the clients, but not for long.
@@ -119,6 +123,8 @@ impl BrokerTask {
         }
         self.carry_out();
         done();
+        let recorded = self.core.recorded_in_all();
+        self.recorded.send_if_modified(|before| mem::replace(before, recorded) != recorded);
     }
 
     fn handle(&mut self, event: Event) {

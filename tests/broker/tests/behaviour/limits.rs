@@ -107,3 +107,22 @@ fn every_limit_can_be_lifted() {
     world.pass(Duration::from_secs(100_000));
     assert_eq!(world.end(ann), None);
 }
+
+#[test]
+fn a_used_up_quota_refuses_every_publish_after_the_size_check() {
+    for profile in Profile::ALL {
+        let mut world = World::new(profile);
+        let ann = world.connect("ann");
+        world.broker.set_quota_exceeded(world.now, true);
+        let refused = json!({"type": "error", "error": "monthly_quota_exceeded", "code": 42920, "topic": MESSAGES,
+            "msgRef": "r"});
+        assert_eq!(world.ask(ann, publish_of(100)), [refused]);
+        assert_eq!(world.ask(ann, publish_of(MAX_DATA_BYTES + 1))[0]["code"], 42930);
+        let mut unknown = publish_of(100);
+        unknown["topic"] = json!("no/such/room");
+        let code = if profile == Profile::Kraken04 { 42920 } else { 42940 };
+        assert_eq!(world.ask(ann, unknown)[0]["code"], code);
+        world.broker.set_quota_exceeded(world.now, false);
+        assert_eq!(world.ask(ann, publish_of(100))[0]["type"], "published");
+    }
+}

@@ -1,11 +1,18 @@
 //! What the broker does, in virtual time; one module per area.
 
 mod auth;
+mod client_tokens;
 mod controls;
+mod durable_delivery;
+mod faults;
 mod filters;
+mod hydration;
+mod in_flight;
 mod limits;
 mod load_balancing;
+mod lobbies;
 mod malformed;
+mod presence;
 mod publish;
 mod reconnect;
 mod retained;

@@ -1,7 +1,9 @@
 //! What is dropped, what crashes, and that nothing does worse.
 
+use std::time::Duration;
+
 use bytes::BytesMut;
-use nolag_broker::{BrokerConfig, BrokerCore, Output, Profile};
+use nolag_broker::{BrokerConfig, BrokerCore, Effect, Fault, Output, Profile};
 use nolag_core::{
     Instant,
     wire::{ClientFrame, Publish, RawValue, ServerFrame},
@@ -166,14 +168,36 @@ fn field() -> impl Strategy<Value = Value> {
         any::<i64>().prop_map(Value::from),
         any::<f64>().prop_map(Value::from),
         "[a-z/#+|]{0,8}".prop_map(Value::from),
-        prop_oneof![Just(MESSAGES), Just("t-ann"), Just("yard/gate/+"), Just("t-wild")].prop_map(Value::from),
+        prop_oneof![
+            Just(MESSAGES),
+            Just("t-ann"),
+            Just("yard/gate/+"),
+            Just("t-wild"),
+            Just("north"),
+            Just("ops")
+        ]
+        .prop_map(Value::from),
     ];
     leaf.prop_recursive(3, 16, 4, |inner| prop::collection::vec(inner, 0..4).prop_map(Value::from))
 }
 
 fn frame() -> impl Strategy<Value = Value> {
-    let types =
-        ["auth", "subscribe", "unsubscribe", "setFilters", "publish", "ack", "batchAck", "reauth", "x"];
+    let types = [
+        "auth",
+        "subscribe",
+        "unsubscribe",
+        "setFilters",
+        "publish",
+        "presence",
+        "getPresence",
+        "lobbySubscribe",
+        "lobbyUnsubscribe",
+        "getLobbyPresence",
+        "ack",
+        "batchAck",
+        "reauth",
+        "x",
+    ];
     let keys = [
         "token",
         "topic",
@@ -190,12 +214,40 @@ fn frame() -> impl Strategy<Value = Value> {
         "reconnect",
         "clientId",
         "protocolVersion",
+        "roomId",
+        "lobbyId",
     ];
     let fields = prop::collection::btree_map(prop::sample::select(keys.to_vec()), field(), 0..8);
     (prop::sample::select(types.to_vec()), fields).prop_map(|(frame_type, fields)| {
         let mut frame = json!(fields);
         frame["type"] = json!(frame_type);
         frame
+    })
+}
+
+fn fault() -> impl Strategy<Value = Fault> {
+    let effects = [
+        Effect::Cut,
+        Effect::Delay(Duration::from_millis(1500)),
+        Effect::Drop,
+        Effect::ExpireToken,
+        Effect::Hold,
+        Effect::Refuse("unknown_topic".into()),
+        Effect::Restart,
+        Effect::Silence,
+    ];
+    let occasions = [
+        |fault: Fault| fault.on("subscribe"),
+        |fault: Fault| fault.on_any_reply(),
+        |fault: Fault| fault.on_reply("presence"),
+        |fault: Fault| fault.on_open(),
+        |fault: Fault| fault.actor("ann"),
+    ];
+    let (effects, occasions) =
+        (prop::sample::select(effects.to_vec()), prop::sample::select(occasions.to_vec()));
+    (effects, occasions, 0..4u32, prop::option::of(0..4u32)).prop_map(|(effect, occasion, skip, times)| {
+        let fault = occasion(Fault::new(effect)).skip(skip);
+        times.into_iter().fold(fault, Fault::times)
     })
 }
 
@@ -225,5 +277,39 @@ proptest! {
             world.close(conn);
         }
         prop_assert_eq!(world.broker.poll_timeout(), None);
+    }
+
+    #[test]
+    fn no_faults_make_it_panic(
+        frames in prop::collection::vec((0..3usize, frame(), 0..3u64), 0..40),
+        faults in prop::collection::vec(fault(), 0..5),
+        profile in 0..3usize,
+    ) {
+        let config = BrokerConfig {
+            profile: Profile::ALL[profile],
+            durable_delivery: true,
+            delivery_lag: Duration::from_millis(700),
+            record_frames: true,
+            ..BrokerConfig::default()
+        };
+        let mut world = World::with(config);
+        let ids: Vec<_> = faults.into_iter().map(|fault| world.broker.add_fault(world.now, fault)).collect();
+        let conns = [world.open(), world.open(), world.open()];
+        for conn in conns {
+            world.send(conn, json!({"type": "auth", "token": "t-ann"}));
+        }
+        for (conn, frame, seconds) in frames {
+            world.send(conns[conn], frame);
+            world.pass(Duration::from_secs(seconds));
+            world.take(conns[conn]);
+        }
+        ids.into_iter().for_each(|id| _ = world.broker.remove_fault(world.now, id));
+        for conn in conns {
+            world.take(conn);
+            world.close(conn);
+        }
+        world.pass(Duration::from_secs(120));
+        prop_assert_eq!(world.broker.poll_timeout(), None);
+        prop_assert_eq!(world.broker.connections().count(), 0);
     }
 }

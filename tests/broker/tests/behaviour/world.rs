@@ -9,11 +9,15 @@ use serde_json::{Value, json};
 /// Two harbours: everything, wildcards, one-way grants, presets, a scope, and an organization for one.
 const AUTH: &str = r##"{"tokens": {
     "t-ann": {"actorTokenId": "ann", "projectId": "p", "organizationId": "o", "actorType": "user", "allowedTopics": [
-        {"pattern": "port/north/messages", "topic": "r1/messages", "permission": "pubSub", "app_id": "app-1"},
-        {"pattern": "port/north/jobs", "topic": "r1/jobs", "permission": "pubSub", "app_id": "app-1"}]},
+        {"pattern": "port/north/messages", "topic": "r1/messages", "permission": "pubSub", "app_id": "app-1",
+            "room_id": "r1", "room_slug": "north"},
+        {"pattern": "port/north/jobs", "topic": "r1/jobs", "permission": "pubSub", "app_id": "app-1",
+            "room_id": "r1", "room_slug": "north"}]},
     "t-ben": {"actorTokenId": "ben", "projectId": "p", "organizationId": "o", "actorType": "user", "allowedTopics": [
-        {"pattern": "port/north/messages", "topic": "r1/messages", "permission": "pubSub", "app_id": "app-1"},
-        {"pattern": "port/north/jobs", "topic": "r1/jobs", "permission": "pubSub", "app_id": "app-1"}]},
+        {"pattern": "port/north/messages", "topic": "r1/messages", "permission": "pubSub", "app_id": "app-1",
+            "room_id": "r1", "room_slug": "north"},
+        {"pattern": "port/north/jobs", "topic": "r1/jobs", "permission": "pubSub", "app_id": "app-1",
+            "room_id": "r1", "room_slug": "north"}]},
     "t-wild": {"actorTokenId": "wild", "projectId": "p", "allowedTopics": [
         {"pattern": "yard/gate/#", "permission": "pubSub", "app_id": "app-2"}]},
     "t-eye": {"actorTokenId": "eye", "projectId": "p", "allowedTopics": [
@@ -21,8 +25,10 @@ const AUTH: &str = r##"{"tokens": {
     "t-mouth": {"actorTokenId": "mouth", "projectId": "p", "allowedTopics": [
         {"pattern": "port/north/messages", "topic": "r1/messages", "permission": "publish", "app_id": "app-1"}]},
     "t-preset": {"actorTokenId": "preset", "projectId": "p", "allowedTopics": [
-        {"pattern": "port/north/messages", "topic": "r1/messages", "permission": "pubSub", "app_id": "app-1"},
-        {"pattern": "port/north/jobs", "topic": "r1/jobs", "permission": "pubSub", "app_id": "app-1"}],
+        {"pattern": "port/north/messages", "topic": "r1/messages", "permission": "pubSub", "app_id": "app-1",
+            "room_id": "r1", "room_slug": "north"},
+        {"pattern": "port/north/jobs", "topic": "r1/jobs", "permission": "pubSub", "app_id": "app-1",
+            "room_id": "r1", "room_slug": "north"}],
         "activeSubscriptions": ["port/north/messages",
             {"pattern": "port/north/jobs", "topic": "r1/jobs", "load_balance": false, "filters": ["night"]},
             {"name": "port/locked/messages", "loadBalance": false}]},
@@ -48,7 +54,12 @@ impl World {
     }
 
     pub(crate) fn with(config: BrokerConfig) -> Self {
-        let auth = AuthConfig::from_json(AUTH).unwrap();
+        Self::with_auth(config, AUTH)
+    }
+
+    /// A broker with an auth file of the test's own.
+    pub(crate) fn with_auth(config: BrokerConfig, file: &str) -> Self {
+        let auth = AuthConfig::from_json(file).unwrap();
         let broker = BrokerCore::new(BrokerConfig { auth, ..config }, Instant::ZERO);
         Self { broker, now: Instant::ZERO, inbox: BTreeMap::new(), ends: BTreeMap::new() }
     }

@@ -1,86 +1,24 @@
-//! The broker over real sockets.
+//! Connections, limits, the auth file, and how it all ends.
 
-use std::{fs, future::Future, time::Duration};
+use std::{fs, time::Duration};
 
-use futures_util::{SinkExt, StreamExt};
+use futures_util::SinkExt;
 use nolag_broker::{
     AuthConfig, BrokerConfig, Limits, Profile, Server, ServerError, ServerOptions, TestBroker, startup_banner,
 };
 use nolag_core::wire::MAX_FRAME_BYTES;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
     time,
 };
 use tokio_tungstenite::{
-    MaybeTlsStream, WebSocketStream, connect_async,
+    connect_async,
     tungstenite::{Message, protocol::frame::coding::CloseCode},
 };
 
-const TOPIC: &str = "demo/general/messages";
-
-/// Longer than anything here takes, so that a failure is a failure and not a slow machine.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-struct Client(WebSocketStream<MaybeTlsStream<TcpStream>>);
-
-impl Client {
-    async fn open(url: &str) -> Self {
-        Self(connect_async(url).await.unwrap().0)
-    }
-
-    async fn connect(url: &str, token: &str) -> Self {
-        let mut client = Self::open(url).await;
-        client.send(json!({"type": "auth", "token": token, "protocolVersion": 2})).await;
-        let reply = client.next().await;
-        assert_eq!(reply["success"], true, "{reply}");
-        client
-    }
-
-    async fn subscriber(url: &str, token: &str) -> Self {
-        let mut client = Self::connect(url, token).await;
-        client.send(json!({"type": "subscribe", "topic": TOPIC})).await;
-        assert_eq!(client.next().await["type"], "subscribed");
-        client
-    }
-
-    async fn send(&mut self, frame: Value) {
-        self.0.send(Message::Binary(rmp_serde::to_vec(&frame).unwrap().into())).await.unwrap();
-    }
-
-    async fn message(&mut self) -> Option<Result<Message, tokio_tungstenite::tungstenite::Error>> {
-        time::timeout(PATIENCE, self.0.next()).await.expect("nothing came in time")
-    }
-
-    async fn next(&mut self) -> Value {
-        match self.message().await {
-            Some(Ok(Message::Binary(frame))) => rmp_serde::from_slice(&frame).unwrap(),
-            other => panic!("expected a frame, not {other:?}"),
-        }
-    }
-
-    /// The code of the close frame, or `None` when the connection ended without one.
-    async fn closed(&mut self) -> Option<CloseCode> {
-        loop {
-            match self.message().await {
-                Some(Ok(Message::Close(frame))) => return frame.map(|frame| frame.code),
-                Some(Ok(_)) => {}
-                Some(Err(_)) | None => return None,
-            }
-        }
-    }
-}
-
-/// Asks again and again until it is so.
-async fn until<F: Future<Output = bool>>(mut condition: impl FnMut() -> F) {
-    let asking = async {
-        while !condition().await {
-            time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    time::timeout(PATIENCE, asking).await.expect("the condition did not become true in time");
-}
+use crate::{Client, PATIENCE, TOPIC, until};
 
 #[tokio::test]
 async fn clients_exchange_messages() {
@@ -107,7 +45,7 @@ async fn heartbeats_text_and_pings_work_over_the_socket() {
     assert_eq!(client.next().await["success"], true);
     client.0.send(Message::Ping("p".into())).await.unwrap();
     assert_eq!(client.message().await.unwrap().unwrap(), Message::Pong("p".into()));
-    client.0.send(Message::Binary([].as_slice().into())).await.unwrap();
+    client.send_heartbeat().await;
     assert_eq!(client.message().await.unwrap().unwrap(), Message::Binary([].as_slice().into()));
 }
 
@@ -116,7 +54,7 @@ async fn a_message_over_1_mib_closes_with_1009() {
     let broker = TestBroker::start().await;
     let mut client = Client::connect(&broker.url(), &broker.token("alice")).await;
     client.0.send(Message::Binary(vec![0xc0; MAX_FRAME_BYTES].into())).await.unwrap();
-    client.0.send(Message::Binary([].as_slice().into())).await.unwrap();
+    client.send_heartbeat().await;
     assert!(matches!(client.message().await, Some(Ok(Message::Binary(_)))), "exactly 1 MiB is allowed");
     client.0.send(Message::Binary(vec![0xc0; MAX_FRAME_BYTES + 1].into())).await.unwrap();
     assert_eq!(client.closed().await, Some(CloseCode::Size));
