@@ -14,11 +14,12 @@ use crate::{
     connect::{CloseFuture, ConnectFuture, FlushFuture},
     context::App,
     emit::Emit,
-    engine::{Handle, Job, Shared, State, Waiter, lock, remove_from},
-    event::{Disconnected, ErrorEvent, Reconnected},
-    handler::{HandlerId, HandlerReturn, Work},
+    engine::{Handle, HandlerFn, Handlers, Job, List, Shared, State, Waiter, lock, remove_from},
+    event::{Disconnected, ErrorEvent, Hydration, Reconnected, ReplayEvent},
+    handler::{HandlerId, HandlerReturn},
     message::Message,
     options::Options,
+    request::{Ask, Request, done},
     runtime::{Dial, Runtime},
     status::StatusWatch,
     subscribe::{Subscribe, Unsubscribe},
@@ -35,6 +36,8 @@ use crate::{
 /// They are called one after the other, in the order of events and of registration, and never under a lock: a handler
 /// may call anything here, also remove itself. A handler that returns a future holds back the next until the future is
 /// done. A handler that panics is reported to [`on_error`](Self::on_error) and stays.
+///
+/// Only messages wait for a slow application: other events can overtake messages that came shortly before them.
 ///
 /// A handler that owns a `Client` (or what came from one) keeps it alive until the handler is removed or the client
 /// is told to disconnect; give it a [`WeakClient`] instead where that matters.
@@ -63,6 +66,8 @@ pub struct Stats {
     pub messages_unheard: u64,
     /// Error events that were dropped because the handlers were too slow.
     pub error_events_dropped: u64,
+    /// Events of presence, lobbies, hydration and replay that were dropped because the handlers were too slow.
+    pub events_dropped: u64,
 }
 
 impl Client {
@@ -125,7 +130,11 @@ impl Client {
     }
 
     /// Leaves as [`disconnect`](Self::disconnect) does, and waits until everything accepted has left or is reported
-    /// undone and the connection is closed.
+    /// undone, the connection is closed, and the handlers of everything received before have run.
+    ///
+    /// Handlers get at most [`Options::drain_timeout`] for that, and go on in the background after it. A handler that
+    /// itself awaits `close` does not wait for itself and those behind it. Messages that wait for a full stream are not
+    /// waited for.
     ///
     /// # Cancel safety
     /// Dropping the future before its first poll does nothing. Dropping it later is the same as having called
@@ -207,7 +216,13 @@ impl Client {
     /// Counters.
     pub fn stats(&self) -> Stats {
         let (core, messages_unheard) = self.handle.shared.peek(|state| (state.core.stats(), state.unheard));
-        Stats { core, messages_unheard, error_events_dropped: self.handle.shared.dispatch.errors_dropped() }
+        let dispatch = &self.handle.shared.dispatch;
+        Stats {
+            core,
+            messages_unheard,
+            error_events_dropped: dispatch.errors_dropped(),
+            events_dropped: dispatch.events_dropped(),
+        }
     }
 
     /// Says in words what the client is doing and waiting for. For logs and people; the wording may change.
@@ -223,14 +238,18 @@ impl Client {
         App::new(self.clone(), app.into())
     }
 
-    /// Subscribes to a topic, `app/room/topic`. `+` stands for any one part, `#` at the end for the rest.
+    /// Subscribes to a topic, `app/room/topic`. `+` stands for any one part.
+    ///
+    /// `#` at the end stands for the rest by the rules, but Kraken confirms `app/room/#` and then delivers nothing to
+    /// it: use `app/room/+` for all topics of a room. Messages of a pattern carry the pattern as their topic.
     pub fn subscribe(&self, topic: impl Into<String>) -> Subscribe {
         Subscribe::new(self.handle.clone(), Ok(topic.into()))
     }
 
-    /// Ends the subscription to a topic.
+    /// Ends the subscription to a topic, for all that listen: its streams end too. It is done once the broker confirmed,
+    /// which it does even where nothing was subscribed. Messages already on their way may still reach handlers.
     pub fn unsubscribe(&self, topic: impl Into<String>) -> Unsubscribe {
-        Unsubscribe::new(self.handle.clone(), Ok(topic.into()))
+        Request::new(self.handle.clone(), Ok(Ask::Unsubscribe(topic.into())), done)
     }
 
     /// Publishes to a topic, `app/room/topic`. The data may be of any serde type; structs become maps with their
@@ -251,22 +270,21 @@ impl Client {
     ///
     /// The handler may return nothing, or a future (`|message| async move { … }`) that is then awaited before the next
     /// handler runs.
-    pub fn on<F, R, Kind>(&self, topic: impl AsRef<str>, mut handler: F) -> HandlerId
+    pub fn on<F, R, Kind>(&self, topic: impl AsRef<str>, handler: F) -> HandlerId
     where
         F: FnMut(Message) -> R + Send + 'static,
         R: HandlerReturn<Kind>,
     {
-        self.add_handler(topic, Box::new(move |message| handler(message).into_work().0))
+        self.listen(|handlers| handlers.topic(topic.as_ref()), handler)
     }
 
     /// Calls `handler` with every message, after the handlers of its topic.
-    pub fn on_any<F, R, Kind>(&self, mut handler: F) -> HandlerId
+    pub fn on_any<F, R, Kind>(&self, handler: F) -> HandlerId
     where
         F: FnMut(Message) -> R + Send + 'static,
         R: HandlerReturn<Kind>,
     {
-        let call = Box::new(move |message| handler(message).into_work().0);
-        lock(&self.handle.shared.handlers).add(|handlers| &mut handlers.any, call)
+        self.listen(|handlers| &mut handlers.any, handler)
     }
 
     /// Calls `handler` after every successful connection, also after a reconnect. Subscriptions need not be made anew
@@ -276,40 +294,58 @@ impl Client {
         F: FnMut() -> R + Send + 'static,
         R: HandlerReturn<Kind>,
     {
-        let call = Box::new(move |()| handler().into_work().0);
-        lock(&self.handle.shared.handlers).add(|handlers| &mut handlers.connect, call)
+        self.listen(|handlers| &mut handlers.connect, move |()| handler())
     }
 
     /// Calls `handler` after every connection that replaces a lost one, after the handlers of
     /// [`on_connect`](Self::on_connect).
-    pub fn on_reconnect<F, R, Kind>(&self, mut handler: F) -> HandlerId
+    pub fn on_reconnect<F, R, Kind>(&self, handler: F) -> HandlerId
     where
         F: FnMut(Reconnected) -> R + Send + 'static,
         R: HandlerReturn<Kind>,
     {
-        let call = Box::new(move |event| handler(event).into_work().0);
-        lock(&self.handle.shared.handlers).add(|handlers| &mut handlers.reconnect, call)
+        self.listen(|handlers| &mut handlers.reconnect, handler)
     }
 
     /// Calls `handler` whenever a session has ended, also when the application asked for it.
-    pub fn on_disconnect<F, R, Kind>(&self, mut handler: F) -> HandlerId
+    pub fn on_disconnect<F, R, Kind>(&self, handler: F) -> HandlerId
     where
         F: FnMut(Disconnected) -> R + Send + 'static,
         R: HandlerReturn<Kind>,
     {
-        let call = Box::new(move |event| handler(event).into_work().0);
-        lock(&self.handle.shared.handlers).add(|handlers| &mut handlers.disconnect, call)
+        self.listen(|handlers| &mut handlers.disconnect, handler)
     }
 
     /// Calls `handler` with whatever goes wrong and is reported by no call. Register it before
     /// [`connect`](Self::connect), so that it misses nothing.
-    pub fn on_error<F, R, Kind>(&self, mut handler: F) -> HandlerId
+    pub fn on_error<F, R, Kind>(&self, handler: F) -> HandlerId
     where
         F: FnMut(ErrorEvent) -> R + Send + 'static,
         R: HandlerReturn<Kind>,
     {
-        let call = Box::new(move |event| handler(event).into_work().0);
-        lock(&self.handle.shared.handlers).add(|handlers| &mut handlers.error, call)
+        self.listen(|handlers| &mut handlers.error, handler)
+    }
+
+    /// Calls `handler` with the state that an app's webhook gives for a topic, once after each subscribe, also after
+    /// those that restore subscriptions. Apps without such a webhook give none.
+    #[doc(alias = "hydration")]
+    pub fn on_hydration<F, R, Kind>(&self, handler: F) -> HandlerId
+    where
+        F: FnMut(Hydration) -> R + Send + 'static,
+        R: HandlerReturn<Kind>,
+    {
+        self.listen(|handlers| &mut handlers.hydration, handler)
+    }
+
+    /// Calls `handler` when messages that a load-balanced group missed come after all. The messages themselves have
+    /// [`is_replay`](Message::is_replay) set; [`ReplayEvent::Ended`] is told after they were handed out.
+    #[doc(alias("replay:start", "replay:end"))]
+    pub fn on_replay<F, R, Kind>(&self, handler: F) -> HandlerId
+    where
+        F: FnMut(ReplayEvent) -> R + Send + 'static,
+        R: HandlerReturn<Kind>,
+    {
+        self.listen(|handlers| &mut handlers.replay, handler)
     }
 
     /// Removes a handler of any kind; `false` if it was removed before.
@@ -347,19 +383,47 @@ impl Client {
         WeakClient(Arc::downgrade(&self.handle))
     }
 
-    pub(crate) fn add_handler(
+    /// Adds a handler to a list.
+    pub(crate) fn listen<E, F, R, Kind>(
         &self,
-        topic: impl AsRef<str>,
-        call: Box<dyn FnMut(Message) -> Work + Send>,
+        list: impl FnOnce(&mut Handlers) -> &mut List<E>,
+        mut handler: F,
+    ) -> HandlerId
+    where
+        F: FnMut(E) -> R + Send + 'static,
+        R: HandlerReturn<Kind>,
+    {
+        self.add_handler(list, Box::new(move |event| handler(event).into_work().0))
+    }
+
+    /// Adds a handler to a list, for some of its events.
+    pub(crate) fn listen_if<E, F, R, Kind>(
+        &self,
+        list: impl FnOnce(&mut Handlers) -> &mut List<E>,
+        wanted: impl Fn(&E) -> bool + Send + 'static,
+        mut handler: F,
+    ) -> HandlerId
+    where
+        F: FnMut(E) -> R + Send + 'static,
+        R: HandlerReturn<Kind>,
+    {
+        let call = move |event| if wanted(&event) { handler(event).into_work().0 } else { None };
+        self.add_handler(list, Box::new(call))
+    }
+
+    pub(crate) fn add_handler<E>(
+        &self,
+        list: impl FnOnce(&mut Handlers) -> &mut List<E>,
+        call: HandlerFn<E>,
     ) -> HandlerId {
-        lock(&self.handle.shared.handlers).add(|handlers| handlers.topic(topic.as_ref()), call)
+        lock(&self.handle.shared.handlers).add(list, call)
     }
 
     pub(crate) fn report(&self, event: ErrorEvent) {
         self.handle.shared.push_job(Job::Error(Arc::new(event)));
     }
 
-    fn ask<R>(&self, question: impl FnOnce(&ClientCore) -> R) -> R {
+    pub(crate) fn ask<R>(&self, question: impl FnOnce(&ClientCore) -> R) -> R {
         self.handle.shared.ask(question)
     }
 }

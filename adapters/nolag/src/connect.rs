@@ -7,9 +7,12 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use nolag_core::{Error, OpId, Outcome};
+use nolag_core::{Error, Instant, OpId, Outcome};
 
-use crate::engine::{Command, Handle, Operation, Waiter};
+use crate::{
+    engine::{Command, Handle, Operation, Waiter},
+    runtime::Timer,
+};
 
 /// The future of [`Client::connect`](crate::Client::connect).
 #[must_use = "futures do nothing unless awaited"]
@@ -40,8 +43,8 @@ pub struct CloseFuture {
 enum CloseStage {
     Ready,
     Leaving(Operation),
-    /// The client is idle; its connection may not have said goodbye yet.
-    Closing,
+    /// The client is idle; its connection may not have said goodbye yet, and handlers may not have heard of it all.
+    Closing(Box<dyn Timer>, Instant),
 }
 
 impl CloseFuture {
@@ -55,16 +58,26 @@ impl Future for CloseFuture {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         loop {
-            match &mut self.stage {
+            let Self { handle, stage } = &mut *self;
+            match stage {
                 CloseStage::Ready => {
-                    let op = self.handle.leave(Waiter::Future(None));
-                    self.stage = CloseStage::Leaving(Operation::new(self.handle.clone(), op));
+                    let op = handle.leave(Waiter::Future(None));
+                    *stage = CloseStage::Leaving(Operation::new(handle.clone(), op));
                 }
                 CloseStage::Leaving(operation) => {
                     let _: Outcome = ready!(operation.poll(cx));
-                    self.stage = CloseStage::Closing;
+                    let (timer, patience) = handle.shared.patience();
+                    *stage = CloseStage::Closing(timer, patience);
                 }
-                CloseStage::Closing => return self.handle.shared.poll_closed(cx.waker()),
+                CloseStage::Closing(timer, patience) => {
+                    let shared = &handle.shared;
+                    let closed = shared.poll_closed(cx.waker()).is_ready();
+                    // A handler that waits here would wait for its own end.
+                    let handled = shared.is_in_handler()
+                        || shared.dispatch.poll_idle(cx.waker()).is_ready()
+                        || timer.poll_at(*patience, cx).is_ready();
+                    return if closed && handled { Poll::Ready(()) } else { Poll::Pending };
+                }
             }
         }
     }

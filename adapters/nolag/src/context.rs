@@ -10,6 +10,7 @@ use crate::{
     emit::Emit,
     handler::{HandlerId, HandlerReturn, Work},
     message::Message,
+    request::{Ask, Request, done},
     subscribe::{Subscribe, Unsubscribe},
     topic::Topic,
 };
@@ -83,14 +84,16 @@ impl Room {
         Topic::new(self.clone(), topic.into())
     }
 
-    /// Subscribes to a topic. `+` stands for any topic of the room, as does `#`.
+    /// Subscribes to a topic. `+` stands for any topic of the room. So does `#` by the rules, but Kraken confirms it and
+    /// then delivers nothing.
     pub fn subscribe(&self, topic: impl AsRef<str>) -> Subscribe {
         Subscribe::new(self.client.handle.clone(), self.pattern(topic.as_ref()))
     }
 
-    /// Ends the subscription to a topic.
+    /// Ends the subscription to a topic, see [`Client::unsubscribe`].
     pub fn unsubscribe(&self, topic: impl AsRef<str>) -> Unsubscribe {
-        Unsubscribe::new(self.client.handle.clone(), self.pattern(topic.as_ref()))
+        let ask = self.pattern(topic.as_ref()).map(Ask::Unsubscribe);
+        Request::new(self.client.handle.clone(), ask, done)
     }
 
     /// Publishes to a topic, see [`Client::emit`].
@@ -128,7 +131,7 @@ impl Room {
         topic: &str,
         call: impl FnMut(Message) -> Work + Send + 'static,
     ) -> HandlerId {
-        self.client.add_handler(self.full(topic), Box::new(call))
+        self.client.add_handler(|handlers| handlers.topic(&self.full(topic)), Box::new(call))
     }
 
     fn emit_encoded(&self, topic: &str, payload: Result<Payload, Misuse>) -> Emit {
@@ -142,7 +145,7 @@ impl Room {
     }
 
     /// The topic with its prefix, if it can be subscribed.
-    fn pattern(&self, topic: &str) -> Result<String, Misuse> {
+    pub(crate) fn pattern(&self, topic: &str) -> Result<String, Misuse> {
         self.check_prefix()?;
         if !matches!(topic, "+" | "#") {
             check_segment(topic)?;
@@ -151,7 +154,7 @@ impl Room {
     }
 
     /// Names hold no slashes, or `room("a/b")` would mean a topic of another room.
-    fn check_prefix(&self) -> Result<(), Misuse> {
+    pub(crate) fn check_prefix(&self) -> Result<(), Misuse> {
         check_segment(&self.app)?;
         check_segment(&self.name)
     }

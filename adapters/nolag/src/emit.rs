@@ -130,7 +130,8 @@ impl Emit {
 
     /// Whether this connection may get its own message back, if it is subscribed to the topic. Default: yes.
     ///
-    /// Brokers differ: the NoLag cloud never delivers a message to the actor that published it.
+    /// Kraken delivers it unless told otherwise. The cloud's documents say that the cloud never delivers a message to
+    /// the actor that published it, whatever is said here. Code that must work with both says `false`.
     pub fn echo(self, echo: bool) -> Self {
         self.set(|publish| publish.echo = echo)
     }

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use nolag_core::{DecodeError, Error, Op, ProtocolError, ServerError};
+use nolag_core::{DecodeError, Error, Op, Payload, ProtocolError, ServerError};
 
 /// The session was lost, or ended as asked.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +27,41 @@ impl fmt::Display for Disconnected {
 pub struct Reconnected {
     /// How long there was none. Messages of that time may have been missed.
     pub downtime: Duration,
+}
+
+/// The state that an app's webhook gives for a topic that was just subscribed.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Hydration {
+    /// The name of the topic within its room: brokers say no more.
+    pub topic: Box<str>,
+    /// The webhook's answer.
+    pub data: Payload,
+}
+
+/// Messages that a load-balanced group missed come after all.
+///
+/// Brokers do not say which subscription it is about, and several replays can run at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReplayEvent {
+    /// One has ended, and its messages were handed out to streams and handlers.
+    Ended {
+        /// How many messages, as the broker says.
+        replayed: u64,
+    },
+    /// Some of the messages have come. Several at once are told as one.
+    Progress {
+        /// How many so far.
+        received: u64,
+        /// How many are announced, by all replays together.
+        announced: u64,
+    },
+    /// One begins.
+    Started {
+        /// How many messages will come, as the broker says.
+        count: u64,
+    },
 }
 
 /// Something that went wrong and that no call reports, for
@@ -55,12 +90,14 @@ pub enum ErrorEvent {
     Encode {
         /// What it was for.
         op: Op,
-        /// Where it was to go.
+        /// Where it was to go: a topic, or a room's slug.
         topic: Arc<str>,
         /// Why not.
         error: Error,
     },
     /// The client will not connect by itself any more; [`connect`](crate::Client::connect) may start again.
+    ///
+    /// Not told when there was no session yet and a call of `connect` returns the failure itself.
     GaveUp {
         /// Why.
         cause: Error,
@@ -77,12 +114,19 @@ pub enum ErrorEvent {
         /// How many since the last report.
         count: u64,
     },
+    /// A lobby is no longer watched without having been asked for, because the broker refused to restore it.
+    LobbyEnded {
+        /// Its slug.
+        lobby: Arc<str>,
+        /// Why.
+        cause: Error,
+    },
     /// An operation that nobody waits for failed, for example one started with
     /// [`Emit::send`](crate::Emit::send).
     Operation {
         /// What it was.
         op: Op,
-        /// Its topic.
+        /// Its topic; of presence the room's slug, of lobbies the lobby's, and empty where there is none.
         topic: Arc<str>,
         /// Why it failed.
         error: Error,
@@ -118,6 +162,7 @@ impl ErrorEvent {
         match self {
             Self::AttemptFailed { .. } | Self::GaveUp { .. } => Some(Op::Connect),
             Self::Encode { op, .. } | Self::Operation { op, .. } => Some(*op),
+            Self::LobbyEnded { .. } => Some(Op::LobbySubscribe),
             Self::Server(error) => error.op,
             Self::SubscriptionEnded { .. } => Some(Op::Subscribe),
             Self::Decode { .. } | Self::HandlerPanicked { .. } | Self::Lagged { .. } | Self::Protocol(_) => {
@@ -138,6 +183,7 @@ impl ErrorEvent {
             Self::AttemptFailed { .. }
             | Self::GaveUp { .. }
             | Self::HandlerPanicked { .. }
+            | Self::LobbyEnded { .. }
             | Self::Protocol(_) => None,
         }
     }
@@ -146,6 +192,7 @@ impl ErrorEvent {
         match self {
             Self::AttemptFailed { cause, .. }
             | Self::GaveUp { cause }
+            | Self::LobbyEnded { cause, .. }
             | Self::SubscriptionEnded { cause, .. } => Some(cause),
             Self::Encode { error, .. } | Self::Operation { error, .. } => Some(error),
             Self::Decode { .. }
@@ -165,7 +212,7 @@ impl fmt::Display for ErrorEvent {
                 write!(f, "attempt {attempt} to connect failed: {cause}; next in {delay:.1} s")
             }
             Self::Decode { topic, error } => write!(f, "message on {topic}: {error}"),
-            Self::Encode { op, topic, error } => write!(f, "{op} on {topic}: {error}"),
+            Self::Encode { op, topic, error } => failed(f, *op, topic, error),
             Self::GaveUp { cause } => write!(f, "gave up connecting: {cause}"),
             Self::HandlerPanicked { message } => write!(f, "a handler panicked: {message}"),
             Self::Lagged { topic: Some(topic), count } => {
@@ -174,13 +221,21 @@ impl fmt::Display for ErrorEvent {
             Self::Lagged { topic: None, count } => {
                 write!(f, "{count} messages dropped: the application is too slow")
             }
+            Self::LobbyEnded { lobby, cause } => write!(f, "lobby {lobby} is no longer watched: {cause}"),
             // The broker's refusal names the operation and the topic itself.
             Self::Operation { error: error @ Error::Server(_), .. } => error.fmt(f),
-            Self::Operation { op, topic, error } => write!(f, "{op} on {topic}: {error}"),
+            Self::Operation { op, topic, error } => failed(f, *op, topic, error),
             Self::Protocol(error) => error.fmt(f),
             Self::Server(error) => error.fmt(f),
             Self::SubscriptionEnded { topic, cause } => write!(f, "subscription to {topic} ended: {cause}"),
         }
+    }
+}
+
+fn failed(f: &mut fmt::Formatter<'_>, op: Op, topic: &str, error: &Error) -> fmt::Result {
+    match topic {
+        "" => write!(f, "{op}: {error}"),
+        topic => write!(f, "{op} on {topic}: {error}"),
     }
 }
 

@@ -27,6 +27,11 @@
 //! # }
 //! ```
 //!
+//! [`Room::set_presence`] and [`Client::on_presence`] are about who is in a room, [`App::lobby`] about who is in many,
+//! [`Room::set_filters`] changes what a subscription lets through, and
+//! [`docs/from-python.md`](https://github.com/NoLagApp/nolag-rust/blob/main/docs/from-python.md) has the counterpart of
+//! each call of the Python client.
+//!
 //! The client holds what was asked for, not what happens to be connected: it reconnects, subscribes anew and reports
 //! what may have been missed. Every operation ends in exactly one outcome.
 //!
@@ -55,9 +60,13 @@ mod context;
 mod emit;
 mod engine;
 mod event;
+mod filters;
 mod handler;
+mod lobby;
 mod message;
 mod options;
+mod presence;
+mod request;
 mod runtime;
 mod status;
 mod stream;
@@ -72,16 +81,19 @@ pub use client::{Client, Stats, WeakClient};
 pub use connect::{CloseFuture, ConnectFuture, FlushFuture};
 pub use context::{App, Room};
 pub use emit::{Emit, EmitError, EmitFuture, Emitted};
-pub use event::{Disconnected, ErrorEvent, Reconnected};
+pub use event::{Disconnected, ErrorEvent, Hydration, Reconnected, ReplayEvent};
 pub use handler::{HandlerId, HandlerReturn};
+pub use lobby::Lobby;
 pub use message::{AckHandle, Message, TypedMessage};
 #[doc(no_inline)]
 pub use nolag_core::{
-    DecodeError, Error, MessageMeta, Misuse, Op, Payload, ProtocolError, Rejection, ServerError, Session,
-    Status, SubscribeOptions, SubscriptionInfo, Token, TransportError, TransportErrorKind,
+    DecodeError, Error, LobbyChange, LobbySnapshot, MessageMeta, Misuse, Op, Payload, PresenceChange,
+    PresenceKind, PresenceMember, ProtocolError, Rejection, ServerError, Session, Status, SubscribeOptions,
+    SubscriptionInfo, Token, TransportError, TransportErrorKind, check_pattern, check_segment, check_topic,
     wire::{Filter, QoS},
 };
 pub use options::{CLOUD_URL, Options};
+pub use request::{Request, RequestFuture};
 pub use status::StatusWatch;
 pub use stream::{Messages, TypedMessages};
 pub use subscribe::{StreamFuture, Subscribe, SubscribeFuture, Subscribed, Unsubscribe, UnsubscribeFuture};

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use nolag_core::{Config, Token, wire::QoS};
+use nolag_core::{Config, Token, TokenSource, wire::QoS};
 
 use crate::address::without_secrets;
 
@@ -226,7 +226,8 @@ impl Options {
         self
     }
 
-    /// How long leaving may take to finish what was accepted. Default: 5 s.
+    /// How long leaving may take to finish what was accepted, and after that how long
+    /// [`close`](crate::Client::close) waits for handlers. Default: 5 s.
     #[must_use]
     pub fn drain_timeout(mut self, timeout: Duration) -> Self {
         self.drain_timeout = timeout;
@@ -247,7 +248,7 @@ impl Options {
     /// The core's configuration with everything put together.
     pub(crate) fn config(&self, token: Token) -> Config {
         let mut config = self.config.clone();
-        config.token = token;
+        config.token = TokenSource::Static(token);
         if !self.reconnect {
             config.reconnect.max_attempts = Some(0);
         }

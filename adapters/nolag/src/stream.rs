@@ -86,7 +86,19 @@ impl Drop for Messages {
 /// The messages of one topic, each decoded into `T`, from [`Subscribe::stream`](crate::Subscribe::stream). A
 /// [`Stream`].
 ///
-/// As [`Messages`]; a message whose data is not a `T` is an `Err`, and the stream goes on after it.
+/// As [`Messages`]; a message whose data is not a `T` is an `Err`, and the stream goes on after it. The `Err` converts
+/// into [`Error`](crate::Error) like everything that fails here:
+///
+/// ```
+/// # #[derive(serde::Deserialize)]
+/// # struct Chat { text: String }
+/// async fn first(mut chat: nolag::TypedMessages<Chat>) -> Result<Option<String>, nolag::Error> {
+///     match chat.next().await {
+///         Some(message) => Ok(Some(message?.into_data().text)),
+///         None => Ok(None),
+///     }
+/// }
+/// ```
 pub struct TypedMessages<T> {
     messages: Messages,
     data: PhantomData<fn() -> T>,

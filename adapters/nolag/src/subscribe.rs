@@ -1,4 +1,4 @@
-//! Subscribing and unsubscribing.
+//! Subscribing.
 
 use std::{
     future::{Future, IntoFuture},
@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use crate::{
     connect::opaque_debug,
     engine::{Command, Handle, Waiter, with_callback},
+    request::{Request, RequestFuture},
     stream::{Messages, TypedMessages},
 };
 
@@ -39,7 +40,8 @@ pub struct Subscribed {
 /// [`callback`](Self::callback).
 ///
 /// There is one subscription per topic, and it outlives lost connections. An identical one is joined without asking
-/// the broker; other options replace those that stand, for all that listen.
+/// the broker; other options replace those that stand, for all that listen. To change filters only,
+/// [`set_filters`](crate::Client::set_filters) is better: nothing is missed meanwhile.
 ///
 /// # Outcome of `.await`
 /// [`Subscribed`] once the broker confirmed it. It only registers: messages go to handlers
@@ -213,66 +215,11 @@ impl<S: From<Messages>> Future for StreamFuture<S> {
     }
 }
 
-/// A subscription to end, for all that listen: its streams end too.
-///
-/// Nothing happens before it is awaited, or given to [`send`](Self::send) or [`callback`](Self::callback). Messages
-/// already on their way may still reach handlers.
-///
-/// # Outcome of `.await`
-/// `Ok` once the broker confirmed, which it does even where nothing was subscribed.
-///
-/// # Cancel safety
-/// Dropping the future before its first poll does nothing. Dropping it later does not bring the subscription back.
-#[must_use = "nothing happens before this is awaited or sent"]
-pub struct Unsubscribe {
-    handle: Arc<Handle>,
-    topic: Result<String, Error>,
-}
-
-impl Unsubscribe {
-    pub(crate) fn new(handle: Arc<Handle>, topic: Result<String, Misuse>) -> Self {
-        Self { handle, topic: topic.map_err(Error::from) }
-    }
-
-    /// Unsubscribes without waiting. What fails later is told to [`on_error`](crate::Client::on_error).
-    ///
-    /// # Errors
-    /// [`Error::Misuse`] for a bad topic, [`Error::Rejected`] when the client is neither connected nor about to be.
-    pub fn send(self) -> Result<(), Error> {
-        let topic = self.topic?;
-        let waiter = Waiter::Report(Op::Unsubscribe, topic.as_str().into());
-        unsubscribe(&self.handle, Ok(topic), waiter).map(drop)
-    }
-
-    /// Unsubscribes without waiting, and calls `callback` with the outcome, like a handler.
-    pub fn callback(self, callback: impl FnOnce(Result<(), Error>) + Send + 'static) {
-        with_callback(&self.handle, callback, unsubscribed, |waiter| {
-            unsubscribe(&self.handle, self.topic, waiter)
-        });
-    }
-}
-
-impl IntoFuture for Unsubscribe {
-    type Output = Result<(), Error>;
-    type IntoFuture = UnsubscribeFuture;
-
-    fn into_future(self) -> UnsubscribeFuture {
-        UnsubscribeFuture(Command::Ready(self.handle, self.topic))
-    }
-}
+/// A subscription to end, from [`Client::unsubscribe`](crate::Client::unsubscribe).
+pub type Unsubscribe = Request<()>;
 
 /// The future of [`Unsubscribe`].
-#[must_use = "futures do nothing unless awaited"]
-pub struct UnsubscribeFuture(Command<Result<String, Error>>);
-
-impl Future for UnsubscribeFuture {
-    type Output = Result<(), Error>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let issue = |handle: &Handle, topic| unsubscribe(handle, topic, Waiter::Future(None));
-        Poll::Ready(unsubscribed(ready!(self.0.poll_with(cx, issue))))
-    }
-}
+pub type UnsubscribeFuture = RequestFuture<()>;
 
 fn issue(
     handle: &Handle,
@@ -281,11 +228,6 @@ fn issue(
 ) -> Result<OpId, Error> {
     let command = command?;
     handle.command(waiter, |state, now| Ok(state.core.subscribe(now, command)?))
-}
-
-fn unsubscribe(handle: &Handle, topic: Result<String, Error>, waiter: Waiter) -> Result<OpId, Error> {
-    let topic = topic?;
-    handle.command(waiter, |state, now| state.unsubscribe(now, &topic))
 }
 
 fn topic_of(command: &Result<nolag_core::Subscribe, Error>) -> Arc<str> {
@@ -299,11 +241,7 @@ fn result(outcome: Result<Outcome, Error>, topic: Arc<str>) -> Result<Subscribed
     }
 }
 
-fn unsubscribed(outcome: Result<Outcome, Error>) -> Result<(), Error> {
-    outcome?.error().map_or(Ok(()), Err)
-}
-
-opaque_debug!(Subscribe, SubscribeFuture, Unsubscribe, UnsubscribeFuture);
+opaque_debug!(Subscribe, SubscribeFuture);
 
 impl<S> std::fmt::Debug for StreamFuture<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -2,12 +2,17 @@
 
 use std::{
     any::Any,
+    cell::Cell,
     collections::VecDeque,
     future::poll_fn,
+    mem,
     panic::{AssertUnwindSafe, catch_unwind},
+    ptr,
     sync::{Arc, Mutex},
     task::{Context, Poll, Waker},
 };
+
+use nolag_core::{LobbyChange, Payload, PresenceChange};
 
 use super::{
     Delivery, Shared,
@@ -15,7 +20,7 @@ use super::{
     lock,
 };
 use crate::{
-    event::{Disconnected, ErrorEvent, Reconnected},
+    event::{Disconnected, ErrorEvent, Hydration, Reconnected, ReplayEvent},
     handler::Work,
     message::Message,
     runtime::BoxFuture,
@@ -31,6 +36,12 @@ const MAX_BYTES: usize = 4 << 20;
 /// Error events that may wait for handlers; a broker could send them without end.
 const MAX_ERRORS: usize = 1024;
 
+/// Events of presence, lobbies, hydration and replay that may wait for handlers; so could these.
+const MAX_EVENTS: usize = 4096;
+
+/// Bytes of payload that those events may hold together.
+const MAX_EVENT_BYTES: usize = 4 << 20;
+
 /// Jobs done before the runner lets other tasks have the thread.
 const JOBS_PER_TURN: u32 = 64;
 
@@ -41,40 +52,92 @@ pub(crate) enum Job {
     Reconnect(Reconnected),
     Disconnect(Disconnected),
     Error(Arc<ErrorEvent>),
+    Hydration(Hydration),
+    Lobby(LobbyChange),
+    Presence(PresenceChange),
+    Replay(ReplayEvent),
     Call(Box<dyn FnOnce() + Send>),
 }
 
-/// The queue. Only messages are subject to its bounds: outcomes and connection events always get in.
+/// The queue. It holds messages back and drops other events of brokers beyond its bounds; outcomes and connection
+/// events always get in.
 #[derive(Default)]
 pub(crate) struct Dispatch(Mutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
     queue: VecDeque<Job>,
-    messages: usize,
-    bytes: usize,
-    errors: usize,
-    errors_dropped: u64,
+    messages: Load,
+    errors: Load,
+    events: Load,
     /// A message waits for room.
     blocked: bool,
     running: bool,
+    /// A job was taken out and is not done.
+    busy: bool,
     waker: Option<Waker>,
+    /// Who waits until everything is done.
+    idle_wakers: Vec<Waker>,
+}
+
+/// How much of one kind waits.
+#[derive(Default)]
+struct Load {
+    count: usize,
+    bytes: usize,
+    dropped: u64,
+}
+
+impl Load {
+    fn is_below(&self, count: usize, bytes: usize) -> bool {
+        self.count < count && self.bytes < bytes
+    }
+}
+
+impl Inner {
+    /// The bounds that a job is subject to, and what it weighs there.
+    fn load_of(&mut self, job: &Job) -> Option<(&mut Load, usize)> {
+        let size = |payload: Option<&Payload>| payload.map_or(0, Payload::packed_len);
+        match job {
+            Job::Message(delivery) => Some((&mut self.messages, delivery.bytes())),
+            Job::Error(_) => Some((&mut self.errors, 0)),
+            Job::Hydration(event) => Some((&mut self.events, size(Some(&event.data)))),
+            Job::Lobby(event) => Some((&mut self.events, size(Some(&event.data)))),
+            Job::Presence(event) => Some((&mut self.events, size(event.presence.as_ref()))),
+            Job::Replay(_) => Some((&mut self.events, 0)),
+            Job::Connect | Job::Reconnect(_) | Job::Disconnect(_) | Job::Call(_) => None,
+        }
+    }
+
+    /// Whether a job would be one too many. Messages are asked about before, by [`Dispatch::has_room`].
+    fn refuses(&self, job: &Job) -> bool {
+        match job {
+            Job::Error(_) => self.errors.count >= MAX_ERRORS,
+            Job::Hydration(_) | Job::Lobby(_) | Job::Presence(_) | Job::Replay(_) => {
+                !self.events.is_below(MAX_EVENTS, MAX_EVENT_BYTES)
+            }
+            _ => false,
+        }
+    }
+
+    /// Nothing is being done any more.
+    fn rest(&mut self) -> Vec<Waker> {
+        self.busy = false;
+        mem::take(&mut self.idle_wakers)
+    }
 }
 
 impl Dispatch {
     pub(super) fn push(&self, job: Job) {
         let mut inner = lock(&self.0);
-        match &job {
-            Job::Message(delivery) => {
-                inner.messages += 1;
-                inner.bytes += delivery.bytes();
-            }
-            Job::Error(_) if inner.errors >= MAX_ERRORS => {
-                inner.errors_dropped += 1;
+        let refused = inner.refuses(&job);
+        if let Some((load, bytes)) = inner.load_of(&job) {
+            if refused {
+                load.dropped += 1;
                 return;
             }
-            Job::Error(_) => inner.errors += 1,
-            Job::Connect | Job::Reconnect(_) | Job::Disconnect(_) | Job::Call(_) => {}
+            load.count += 1;
+            load.bytes += bytes;
         }
         inner.queue.push_back(job);
         let waker = inner.waker.take();
@@ -87,7 +150,7 @@ impl Dispatch {
     /// Whether one more message fits; if not, the runner will turn the state once there is room.
     pub(super) fn has_room(&self) -> bool {
         let mut inner = lock(&self.0);
-        let room = inner.messages < MAX_MESSAGES && inner.bytes < MAX_BYTES;
+        let room = inner.messages.is_below(MAX_MESSAGES, MAX_BYTES);
         inner.blocked = !room;
         room
     }
@@ -106,7 +169,24 @@ impl Dispatch {
 
     /// Error events that were dropped because handlers were too slow.
     pub(crate) fn errors_dropped(&self) -> u64 {
-        lock(&self.0).errors_dropped
+        lock(&self.0).errors.dropped
+    }
+
+    /// Other events that were dropped because handlers were too slow.
+    pub(crate) fn events_dropped(&self) -> u64 {
+        lock(&self.0).events.dropped
+    }
+
+    /// Waits until everything in the queue is done. `Ready` where nobody does it.
+    pub(crate) fn poll_idle(&self, waker: &Waker) -> Poll<()> {
+        let mut inner = lock(&self.0);
+        if !inner.running || (inner.queue.is_empty() && !inner.busy) {
+            return Poll::Ready(());
+        }
+        if !inner.idle_wakers.iter().any(|known| known.will_wake(waker)) {
+            inner.idle_wakers.push(waker.clone());
+        }
+        Poll::Pending
     }
 
     /// The runner, unless there is one.
@@ -123,23 +203,25 @@ impl Dispatch {
     fn poll_next(&self, claim: &mut Claim, cx: &mut Context<'_>) -> Poll<Option<Job>> {
         let mut inner = lock(&self.0);
         let Some(job) = inner.queue.pop_front() else {
-            if claim.shared.is_over() {
+            let idle = inner.rest();
+            let over = claim.shared.is_over();
+            if over {
                 inner.running = false;
                 claim.held = false;
-                return Poll::Ready(None);
+            } else {
+                inner.waker = Some(cx.waker().clone());
             }
-            inner.waker = Some(cx.waker().clone());
-            return Poll::Pending;
+            drop(inner);
+            idle.into_iter().for_each(Waker::wake);
+            return if over { Poll::Ready(None) } else { Poll::Pending };
         };
-        match &job {
-            Job::Message(delivery) => {
-                inner.messages -= 1;
-                inner.bytes -= delivery.bytes();
-            }
-            Job::Error(_) => inner.errors -= 1,
-            Job::Connect | Job::Reconnect(_) | Job::Disconnect(_) | Job::Call(_) => {}
+        inner.busy = true;
+        if let Some((load, bytes)) = inner.load_of(&job) {
+            load.count -= 1;
+            load.bytes -= bytes;
         }
-        let unblocked = inner.blocked && inner.messages <= MAX_MESSAGES / 2 && inner.bytes <= MAX_BYTES / 2;
+        let (count, bytes) = (inner.messages.count, inner.messages.bytes);
+        let unblocked = inner.blocked && count <= MAX_MESSAGES / 2 && bytes <= MAX_BYTES / 2;
         if unblocked {
             inner.blocked = false;
         }
@@ -160,7 +242,11 @@ struct Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if self.held {
-            lock(&self.shared.dispatch.0).running = false;
+            let mut inner = lock(&self.shared.dispatch.0);
+            inner.running = false;
+            let idle = inner.rest();
+            drop(inner);
+            idle.into_iter().for_each(Waker::wake);
         }
     }
 }
@@ -207,11 +293,27 @@ async fn run_job(shared: &Arc<Shared>, job: Job) {
             let list = lock(&shared.handlers).error.clone();
             for entry in list.iter() {
                 // Reporting this panic would call the same handler again.
-                let _ = call(entry, (*event).clone()).await;
+                let _ = call(shared, entry, (*event).clone()).await;
             }
         }
+        Job::Hydration(event) => {
+            let list = lock(&shared.handlers).hydration.clone();
+            call_all(shared, &list, &event).await;
+        }
+        Job::Lobby(event) => {
+            let list = lock(&shared.handlers).lobby.clone();
+            call_all(shared, &list, &event).await;
+        }
+        Job::Presence(event) => {
+            let list = lock(&shared.handlers).presence.clone();
+            call_all(shared, &list, &event).await;
+        }
+        Job::Replay(event) => {
+            let list = lock(&shared.handlers).replay.clone();
+            call_all(shared, &list, &event).await;
+        }
         Job::Call(callback) => {
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(callback)) {
+            if let Err(panic) = calling(shared, callback) {
                 report_panic(shared, panic);
             }
         }
@@ -220,7 +322,7 @@ async fn run_job(shared: &Arc<Shared>, job: Job) {
 
 async fn call_all<E: Clone>(shared: &Arc<Shared>, list: &List<E>, event: &E) {
     for entry in list.iter() {
-        if let Err(panic) = call(entry, event.clone()).await {
+        if let Err(panic) = call(shared, entry, event.clone()).await {
             report_panic(shared, panic);
         }
     }
@@ -228,24 +330,42 @@ async fn call_all<E: Clone>(shared: &Arc<Shared>, list: &List<E>, event: &E) {
 
 type Panic = Box<dyn Any + Send>;
 
-async fn call<E>(entry: &Entry<E>, event: E) -> Result<(), Panic> {
+async fn call<E>(shared: &Arc<Shared>, entry: &Entry<E>, event: E) -> Result<(), Panic> {
     if !entry.is_live() {
         return Ok(());
     }
-    let called = catch_unwind(AssertUnwindSafe(|| {
+    let called = calling(shared, || {
         let mut call = lock(&entry.call);
         (*call)(event)
-    }));
-    finish(called?).await
+    });
+    finish(shared, called?).await
 }
 
-async fn finish(work: Work) -> Result<(), Panic> {
+async fn finish(shared: &Arc<Shared>, work: Work) -> Result<(), Panic> {
     let Some(mut work) = work else { return Ok(()) };
-    poll_fn(move |cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+    poll_fn(move |cx| match calling(shared, || work.as_mut().poll(cx)) {
         Ok(polled) => polled.map(Ok),
         Err(panic) => Poll::Ready(Err(panic)),
     })
     .await
+}
+
+thread_local! {
+    /// Whose handler this thread is in.
+    static CALLING: Cell<*const Shared> = const { Cell::new(ptr::null()) };
+}
+
+/// Runs code of the application, so that what it calls can tell that a handler called it.
+fn calling<R>(shared: &Shared, call: impl FnOnce() -> R) -> Result<R, Panic> {
+    let outer = CALLING.replace(shared);
+    let called = catch_unwind(AssertUnwindSafe(call));
+    CALLING.set(outer);
+    called
+}
+
+/// Whether this thread is in a handler of this client.
+pub(super) fn is_calling(shared: &Shared) -> bool {
+    ptr::eq(CALLING.get(), shared)
 }
 
 fn report_panic(shared: &Arc<Shared>, panic: Panic) {
@@ -260,7 +380,7 @@ fn report_panic(shared: &Arc<Shared>, panic: Panic) {
 async fn yield_now() {
     let mut yielded = false;
     poll_fn(|cx| {
-        if std::mem::replace(&mut yielded, true) {
+        if mem::replace(&mut yielded, true) {
             return Poll::Ready(());
         }
         cx.waker().wake_by_ref();

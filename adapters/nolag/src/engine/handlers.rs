@@ -8,8 +8,10 @@ use std::{
     },
 };
 
+use nolag_core::{LobbyChange, PresenceChange};
+
 use crate::{
-    event::{Disconnected, ErrorEvent, Reconnected},
+    event::{Disconnected, ErrorEvent, Hydration, Reconnected, ReplayEvent},
     handler::{HandlerId, Work},
     message::Message,
 };
@@ -41,6 +43,10 @@ pub(crate) struct Handlers {
     pub(crate) reconnect: List<Reconnected>,
     pub(crate) disconnect: List<Disconnected>,
     pub(crate) error: List<ErrorEvent>,
+    pub(crate) hydration: List<Hydration>,
+    pub(crate) lobby: List<LobbyChange>,
+    pub(crate) presence: List<PresenceChange>,
+    pub(crate) replay: List<ReplayEvent>,
 }
 
 impl<E> Entry<E> {
@@ -77,6 +83,10 @@ impl Handlers {
             .or_else(|| remove_from(&mut self.reconnect, id))
             .or_else(|| remove_from(&mut self.disconnect, id))
             .or_else(|| remove_from(&mut self.error, id))
+            .or_else(|| remove_from(&mut self.hydration, id))
+            .or_else(|| remove_from(&mut self.lobby, id))
+            .or_else(|| remove_from(&mut self.presence, id))
+            .or_else(|| remove_from(&mut self.replay, id))
             .or_else(|| self.topics.values_mut().find_map(|list| remove_from(list, id)));
         self.topics.retain(|_, list| !list.is_empty());
         found

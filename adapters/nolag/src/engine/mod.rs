@@ -32,7 +32,7 @@ use nolag_core::{ClientCore, Disconnect, Error, Instant, OpId};
 
 pub(crate) use delivery::{Ack, Delivery};
 pub(crate) use dispatch::Job;
-pub(crate) use handlers::{Handlers, remove_from};
+pub(crate) use handlers::{HandlerFn, Handlers, List, remove_from};
 pub(crate) use mailbox::{Mail, Mailbox};
 pub(crate) use operation::{Command, Operation, with_callback};
 pub(crate) use state::State;
@@ -41,7 +41,7 @@ pub(crate) use waiters::Waiter;
 
 use crate::{
     options::Options,
-    runtime::{Dial, Runtime},
+    runtime::{Dial, Runtime, Timer},
 };
 use dispatch::Dispatch;
 use pump::Pump;
@@ -126,6 +126,16 @@ impl Shared {
     /// Waits until every connection that is to be closed is closed.
     pub(crate) fn poll_closed(&self, waker: &Waker) -> Poll<()> {
         self.lock().poll_closed(waker)
+    }
+
+    /// Whether this is called from inside one of our handlers.
+    pub(crate) fn is_in_handler(&self) -> bool {
+        dispatch::is_calling(self)
+    }
+
+    /// A timer, and the instant from which on handlers are not waited for.
+    pub(crate) fn patience(&self) -> (Box<dyn Timer>, Instant) {
+        (self.runtime.timer(), self.runtime.now() + self.options.drain_timeout)
     }
 
     /// Looks at the state without changing it.

@@ -11,9 +11,12 @@ use nolag_core::{Action, ClientCore, Disconnect, Error, Event, Instant, Message,
 
 use super::{Delivery, Job, Mail, Mailbox, Shared, Waiter, lock, streams::Streams, waiters::Waiters};
 use crate::{
-    event::{Disconnected, ErrorEvent, Reconnected},
+    event::{Disconnected, ErrorEvent, Hydration, Reconnected, ReplayEvent},
     trace,
 };
+
+/// Replay events that may wait for the messages before them; a broker could send them without end.
+const MAX_REPLAY_EVENTS: usize = 1024;
 
 /// The core and everything that is kept in step with it.
 pub(crate) struct State {
@@ -25,6 +28,12 @@ pub(crate) struct State {
     mailbox: Arc<Mailbox>,
     /// A message that did not fit where it belongs.
     held: Option<Message>,
+    /// Replay events that are told once the messages received before them have been handed out.
+    replay: Vec<ReplayEvent>,
+    /// Whether there was a session since the client was idle last.
+    had_session: bool,
+    /// Whether a call of `connect` returns the failure that makes the client give up.
+    failure_returned: bool,
     /// Messages that nobody listened to.
     pub(crate) unheard: u64,
     /// What the pump must do.
@@ -46,6 +55,9 @@ impl State {
             streams: Streams::default(),
             mailbox: Arc::default(),
             held: None,
+            replay: Vec::new(),
+            had_session: false,
+            failure_returned: false,
             unheard: 0,
             actions: VecDeque::new(),
             lingering: 0,
@@ -118,6 +130,7 @@ impl State {
             Event::AttemptFailed { retry_in: None, .. } => {}
             Event::Connected { downtime, .. } => {
                 trace::debug!(?downtime, "connected");
+                self.had_session = true;
                 shared.dispatch.push(Job::Connect);
                 if let Some(downtime) = downtime {
                     shared.dispatch.push(Job::Reconnect(Reconnected { downtime }));
@@ -131,8 +144,13 @@ impl State {
                 shared.dispatch.push(Job::Disconnect(Disconnected { cause, retry_in }));
             }
             Event::Done { op, outcome } => {
-                if let Outcome::Disconnected = outcome {
-                    self.streams.end_all_later();
+                match outcome {
+                    Outcome::Disconnected => {
+                        self.streams.end_all_later();
+                        (self.had_session, self.failure_returned) = (false, false);
+                    }
+                    Outcome::Failed(_) => self.failure_returned |= self.waiters.is_awaited(op),
+                    _ => {}
                 }
                 if let Some(job) = self.waiters.settle(op, outcome, &mut self.wakers) {
                     shared.dispatch.push(job);
@@ -140,7 +158,13 @@ impl State {
             }
             Event::GaveUp { cause } => {
                 self.streams.end_all_later();
-                report(ErrorEvent::GaveUp { cause });
+                let returned = mem::take(&mut self.failure_returned);
+                if mem::take(&mut self.had_session) || !returned {
+                    report(ErrorEvent::GaveUp { cause });
+                }
+            }
+            Event::Hydration { topic, data } => {
+                shared.dispatch.push(Job::Hydration(Hydration { topic, data }));
             }
             Event::Lagged { subscription, count } => {
                 let topic = subscription
@@ -148,7 +172,17 @@ impl State {
                     .map(|known| known.topic);
                 report(ErrorEvent::Lagged { topic, count });
             }
+            Event::Lobby(change) => shared.dispatch.push(Job::Lobby(change)),
+            // When all end together, one event about the connection says it.
+            Event::LobbyEnded { .. } if self.core.status() == Status::Disconnected => {}
+            Event::LobbyEnded { lobby, cause } => report(ErrorEvent::LobbyEnded { lobby, cause }),
+            Event::Presence(change) => shared.dispatch.push(Job::Presence(change)),
             Event::ProtocolError(error) => report(ErrorEvent::Protocol(error)),
+            Event::ReplayEnded { replayed } => self.tell_replay(shared, ReplayEvent::Ended { replayed }),
+            Event::ReplayProgress { received, announced } => {
+                self.tell_replay(shared, ReplayEvent::Progress { received, announced });
+            }
+            Event::ReplayStarted { count } => self.tell_replay(shared, ReplayEvent::Started { count }),
             Event::ServerError(error) => report(ErrorEvent::Server(error)),
             Event::SubscriptionEnded { topic, cause, .. } => {
                 self.streams.end_later(&topic);
@@ -162,12 +196,25 @@ impl State {
         }
     }
 
+    /// An end waits for the messages before it, and what follows waits behind it.
+    fn tell_replay(&mut self, shared: &Shared, event: ReplayEvent) {
+        let waits = matches!(event, ReplayEvent::Ended { .. }) || !self.replay.is_empty();
+        if waits && self.replay.len() < MAX_REPLAY_EVENTS {
+            self.replay.push(event);
+        } else {
+            shared.dispatch.push(Job::Replay(event));
+        }
+    }
+
     fn hand_out_messages(&mut self, shared: &Arc<Shared>, now: Instant) {
         while let Some(message) = self.held.take().or_else(|| self.core.poll_message()) {
             if let Err(message) = self.hand_out(shared, now, message) {
                 self.held = Some(message);
                 return;
             }
+        }
+        for event in self.replay.drain(..) {
+            shared.dispatch.push(Job::Replay(event));
         }
         if self.streams.is_ending() {
             self.wakers.extend(self.streams.end_due());

@@ -89,6 +89,11 @@ impl Waiters {
         Poll::Pending
     }
 
+    /// Whether a future waits for it.
+    pub(super) fn is_awaited(&self, op: OpId) -> bool {
+        matches!(self.pending.get(&op), Some(Waiter::Future(_)))
+    }
+
     /// Forgets a future that was dropped.
     pub(super) fn abandon(&mut self, op: OpId) {
         self.settled.remove(&op);

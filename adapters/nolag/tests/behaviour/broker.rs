@@ -4,7 +4,7 @@ use nolag::{Client, Emitted, Options, Status};
 use nolag_broker::TestBroker;
 use serde::{Deserialize, Serialize};
 
-use crate::{Log, options, soon};
+use crate::{Log, connect, options, soon};
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Chat {
@@ -13,12 +13,6 @@ struct Chat {
 
 fn chat(text: &str) -> Chat {
     Chat { text: text.into() }
-}
-
-async fn connect(broker: &TestBroker, actor: &str) -> Client {
-    let client = Client::new(broker.token(actor), options(&broker.url()));
-    soon(client.connect()).await.unwrap();
-    client
 }
 
 #[tokio::test]

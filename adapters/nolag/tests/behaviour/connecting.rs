@@ -9,7 +9,7 @@ use tokio::{
     net::TcpListener,
 };
 
-use crate::{Log, options, server::ScriptedServer, soon};
+use crate::{Log, is_pending, options, server::ScriptedServer, soon};
 
 fn transport(error: Error) -> TransportError {
     match error {
@@ -82,14 +82,44 @@ async fn a_denied_token_is_told_in_the_brokers_words_and_not_retried() {
     let Error::Server(error) = &denied else { panic!("{denied:?}") };
     assert_eq!(error.error, "access_denied");
     assert_eq!(client.status(), Status::Disconnected);
-    log.wait_for("gave up connecting").await;
-    assert!(!log.has("connect:") && !log.has("reconnect"));
+    // Handlers have heard of everything, and what the call has told is not told again.
+    soon(client.close()).await;
+    assert_eq!(log.entries(), Vec::<String>::new());
     for text in [denied.to_string(), format!("{denied:?}"), format!("{client:?}"), log.entries().concat()] {
         assert!(!text.contains("sesame"), "{text}");
     }
     // A new call starts anew.
     let (connected, _peer) = tokio::join!(soon(client.connect()), server.session());
     connected.unwrap();
+}
+
+#[tokio::test]
+async fn a_failure_that_no_call_returns_is_an_error_event() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}/ws", listener.local_addr().unwrap());
+    let client = Client::new("token", options(&url));
+    let log = Log::default();
+    log.watch(&client);
+    let mut connect = Box::pin(client.connect());
+    assert!(is_pending(&mut connect).await);
+    // Nobody waits any more when the server turns the client away.
+    drop(connect);
+    drop(soon(listener.accept()).await.unwrap());
+    log.wait_for("gave up connecting").await;
+}
+
+#[tokio::test]
+async fn giving_up_after_retries_is_told_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}/ws", listener.local_addr().unwrap());
+    drop(listener);
+    let client = Client::new("token", options(&url).retry_first_connect(true).max_reconnect_attempts(2));
+    let log = Log::default();
+    log.watch(&client);
+    soon(client.connect()).await.unwrap_err();
+    soon(client.close()).await;
+    let entries = log.entries();
+    assert!(!entries.is_empty() && entries.iter().all(|entry| entry.contains("next in")), "{entries:?}");
 }
 
 #[tokio::test]

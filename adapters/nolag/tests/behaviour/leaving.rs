@@ -1,7 +1,10 @@
 //! Leaving, and leaving nothing behind.
 
+use std::{sync::Arc, time::Duration};
+
 use nolag::{Client, EmitError, Rejection, Status};
 use nolag_core::wire::ClientFrame;
+use tokio::sync::Semaphore;
 
 use crate::{Log, is_pending, options, server::ScriptedServer, soon, until};
 
@@ -26,8 +29,90 @@ async fn closing_finishes_what_was_accepted() {
         peer.ended().await;
     });
     assert_eq!(client.status(), Status::Disconnected);
-    log.wait_for("disconnect").await;
     assert_eq!(log.entries(), ["connect", "disconnect: the client was disconnected by the application"]);
+}
+
+#[tokio::test]
+async fn closing_waits_for_the_handlers_of_what_was_received() {
+    const MESSAGES: u32 = 1000;
+    let server = ScriptedServer::start().await;
+    let client = Client::new("token", options(&server.url()).drain_timeout(Duration::from_secs(3600)));
+    let log = Log::default();
+    log.watch(&client);
+    let gate = Arc::new(Semaphore::new(0));
+    let (seen, handler_gate) = (log.clone(), gate.clone());
+    client.on("a/b/c", move |message| {
+        let (seen, gate) = (seen.clone(), handler_gate.clone());
+        async move {
+            gate.acquire().await.unwrap().forget();
+            seen.add(message.data::<u32>().unwrap().to_string());
+        }
+    });
+    let (connected, mut peer) = tokio::join!(soon(client.connect()), server.session());
+    connected.unwrap();
+    let (subscribed, _) = tokio::join!(soon(client.subscribe("a/b/c")), peer.confirm_subscribe());
+    subscribed.unwrap();
+    // More than the queue of the handlers holds.
+    for n in 0..MESSAGES {
+        peer.deliver("a/b/c", &n).await;
+    }
+    until("all arrived", || client.stats().core.messages_received == u64::from(MESSAGES)).await;
+    let mut closing = Box::pin(client.close());
+    let waiting = tokio::select! {
+        () = &mut closing => false,
+        () = peer.ended() => true,
+    };
+    assert!(waiting && is_pending(&mut closing).await);
+    gate.add_permits(MESSAGES as usize);
+    soon(closing).await;
+    // The connection's end overtakes the messages that did not fit into the queue.
+    assert_eq!(log.entries().len(), 1 + MESSAGES as usize + 1);
+    assert!(log.has("disconnect"));
+}
+
+#[tokio::test]
+async fn closing_does_not_wait_for_a_handler_that_hangs() {
+    let server = ScriptedServer::start().await;
+    let client = Client::new("token", options(&server.url()).drain_timeout(Duration::from_millis(20)));
+    client.on_connect(std::future::pending);
+    let (connected, peer) = tokio::join!(soon(client.connect()), server.session());
+    connected.unwrap();
+    let ((), ()) = tokio::join!(soon(client.close()), peer.ended());
+    // Nor for a stream that nobody reads.
+    let client = Client::new("token", options(&server.url()).drain_timeout(Duration::from_secs(3600)));
+    client.on("a/b/d", |_| ());
+    let (connected, mut peer) = tokio::join!(soon(client.connect()), server.session());
+    connected.unwrap();
+    let subscribe = client.subscribe("a/b/c").buffer(1).messages();
+    let (stream, _) = tokio::join!(soon(subscribe), peer.confirm_subscribe());
+    for n in 0..3 {
+        peer.deliver("a/b/c", &n).await;
+    }
+    until("all arrived", || client.stats().core.messages_received == 3).await;
+    let ((), ()) = tokio::join!(soon(client.close()), peer.ended());
+    drop(stream);
+}
+
+#[tokio::test]
+async fn a_handler_may_close_the_client_that_called_it() {
+    let server = ScriptedServer::start().await;
+    let client = Client::new("token", options(&server.url()).drain_timeout(Duration::from_secs(3600)));
+    let log = Log::default();
+    log.watch(&client);
+    let (weak, seen) = (client.downgrade(), log.clone());
+    client.on_any(move |_| {
+        let (client, seen) = (weak.upgrade().unwrap(), seen.clone());
+        async move {
+            client.close().await;
+            seen.add("closed from inside");
+        }
+    });
+    let (connected, mut peer) = tokio::join!(soon(client.connect()), server.session());
+    connected.unwrap();
+    peer.deliver("a/b/c", &1).await;
+    peer.ended().await;
+    log.wait_for("disconnect").await;
+    assert_eq!(log.entries()[1], "closed from inside");
 }
 
 #[tokio::test]
@@ -53,7 +138,7 @@ async fn flushing_waits_for_every_outcome() {
 #[tokio::test]
 async fn a_peer_that_does_not_answer_is_left_in_time() {
     let server = ScriptedServer::start().await;
-    let options = options(&server.url()).drain_timeout(std::time::Duration::from_millis(50));
+    let options = options(&server.url()).drain_timeout(Duration::from_millis(50));
     let client = Client::new("token", options);
     let (connected, mut peer) = tokio::join!(soon(client.connect()), server.session());
     connected.unwrap();

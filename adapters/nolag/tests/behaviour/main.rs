@@ -4,13 +4,19 @@
 mod backpressure;
 mod broker;
 mod connecting;
+mod events;
+mod filters;
+mod from_python;
 mod futures;
 mod handlers;
 mod leaving;
+mod lobbies;
+mod presence;
 mod publishing;
 mod reconnecting;
 mod server;
 mod subscribing;
+#[cfg(feature = "tls")]
 mod tls;
 #[cfg(feature = "tracing")]
 mod traces;
@@ -22,6 +28,7 @@ use std::{
 };
 
 use nolag::{Client, Options};
+use nolag_broker::TestBroker;
 
 /// Far more than anything here takes; only a failure waits for it.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -48,6 +55,13 @@ async fn is_pending<F: Future + Unpin>(future: &mut F) -> bool {
 /// Reconnects at once.
 fn options(url: &str) -> Options {
     Options::new(url).reconnect_interval(Duration::from_millis(1)).reconnect_stable_after(Duration::ZERO)
+}
+
+/// An actor's client, connected.
+async fn connect(broker: &TestBroker, actor: &str) -> Client {
+    let client = Client::new(broker.token(actor), options(&broker.url()));
+    soon(client.connect()).await.unwrap();
+    client
 }
 
 /// What handlers have seen, in order.
