@@ -81,17 +81,21 @@ pub enum Rejection {
     Closing,
     /// The application disconnected.
     Disconnected,
+    /// Its deadline passed before it could be sent.
+    Expired,
     /// A bounded queue is full; wait for outcomes.
     Full {
-        /// Operations without an outcome.
+        /// Operations without an outcome; of a full offline queue, the publishes that wait.
         pending: usize,
-        /// Bytes waiting to be sent.
+        /// Bytes held for them: waiting to be sent, or of publishes that were sent and not answered.
         bytes: usize,
     },
     /// There is no session.
     NotConnected,
     /// A later call on the same topic took its place.
     Superseded,
+    /// The token provider had none.
+    TokenUnavailable(Box<str>),
 }
 
 /// How the broker failed.
@@ -189,6 +193,8 @@ pub enum Op {
     Publish,
     /// Changing filters.
     SetFilters,
+    /// Replacing the token of a session.
+    Reauth,
     /// Setting presence.
     SetPresence,
     /// Subscribing.
@@ -255,6 +261,7 @@ impl Op {
             Self::LobbySubscribe => "subscribe to lobby",
             Self::LobbyUnsubscribe => "unsubscribe from lobby",
             Self::Publish => "publish",
+            Self::Reauth => "reauthenticate",
             Self::SetFilters => "set filters",
             Self::SetPresence => "set presence",
             Self::Subscribe => "subscribe",
@@ -323,11 +330,13 @@ impl fmt::Display for Rejection {
             Self::Abandoned => f.write_str("the caller stopped waiting"),
             Self::Closing => f.write_str("the client is disconnecting"),
             Self::Disconnected => f.write_str("the client was disconnected by the application"),
+            Self::Expired => f.write_str("the deadline passed before it could be sent"),
             Self::Full { pending, bytes } => write!(
                 f,
                 "too much is waiting ({pending} operations, {bytes} bytes); wait for outcomes before sending more"
             ),
             Self::NotConnected => f.write_str("not connected"),
+            Self::TokenUnavailable(reason) => write!(f, "no token could be had: {reason}"),
             Self::Superseded => f.write_str("a later call on the same topic took its place"),
         }
     }

@@ -140,9 +140,10 @@ pub mod wire;
 
 pub use client::{
     AckPolicy, Action, ClientCore, Config, Disconnect, Event, FilterChange, Limits, LobbyChange,
-    LobbySnapshot, Message, MessageMeta, OpId, Outcome, OverflowPolicy, PresenceChange, PresenceKind,
-    PresenceMember, Publish, ReconnectPolicy, Session, Stats, Status, Subscribe, SubscribeOptions,
-    SubscriptionId, SubscriptionInfo, Transmit, TransportEvent, TransportEventKind, TransportId,
+    LobbySnapshot, Message, MessageMeta, OfflinePolicy, OpId, Outcome, OverflowPolicy, PresenceChange,
+    PresenceKind, PresenceMember, Publish, ReconnectPolicy, ResendPolicy, Session, Stats, Status, Subscribe,
+    SubscribeOptions, SubscriptionId, SubscriptionInfo, TokenSource, Transmit, TransportEvent,
+    TransportEventKind, TransportId,
 };
 pub use error::{
     Error, Misuse, Op, ProtocolError, Refused, Rejection, ServerError, TransportError, TransportErrorKind,

@@ -576,7 +576,7 @@ fn unsolicited_replies_leave_nothing_behind() {
 
 #[test]
 fn answered_work_leaves_nothing_behind() {
-    let mut peer = Peer::default_connected();
+    let mut peer = Peer::connected(unpaced());
     let before = format!("{:?}", peer.core).len();
     for n in 0..1_000 {
         let topic = format!("demo/general/t{n}");

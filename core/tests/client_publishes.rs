@@ -93,7 +93,7 @@ fn maps_with_keys_that_are_not_text_are_sent_as_they_are() {
 
 #[test]
 fn publishes_leave_in_the_order_of_the_calls_and_each_has_its_own_reference() {
-    let mut peer = Peer::default_connected();
+    let mut peer = Peer::connected(unpaced());
     let mut refs = BTreeSet::new();
     for n in 0..200 {
         peer.publish(&format!("demo/general/t{n}"));
@@ -189,8 +189,8 @@ fn an_error_settles_the_publish_that_it_names_and_no_other() {
     let msg_ref = peer.last_ref();
     let third = peer.publish(TOPIC);
     peer.answer(&ServerFrame::Error(ErrorFrame {
-        error: "rate_limit_exceeded",
-        code: Some(42910),
+        error: "monthly_quota_exceeded",
+        code: Some(42920),
         topic: Some(Text::Str(TOPIC)),
         msg_ref: Some(Text::Str(&msg_ref)),
         ..ErrorFrame::default()
@@ -379,10 +379,10 @@ fn too_much_at_once_is_refused_until_outcomes_come() {
     let msg_ref = peer.last_ref();
     peer.publish(TOPIC);
     peer.publish(TOPIC);
-    peer.sent();
+    let bytes = peer.frames().iter().map(|frame| frame.len()).sum();
     let publish = Publish::new(TOPIC, payload("x"));
     let full = refused_publish(&mut peer, publish);
-    assert_eq!(full, Rejection::Full { pending: 3, bytes: 0 }.into());
+    assert_eq!(full, Rejection::Full { pending: 3, bytes }.into(), "what was sent is held until it is answered");
     peer.published(&msg_ref);
     assert_eq!(peer.outcome(first), Outcome::Acked);
     peer.publish(TOPIC);

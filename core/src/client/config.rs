@@ -13,8 +13,8 @@ use crate::{
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Config {
-    /// The actor's token.
-    pub token: Token,
+    /// Where the actor's token comes from.
+    pub token: TokenSource,
     /// Names this client instance to the broker: 1 to 64 of `A–Z a–z 0–9 _ -`, stable across restarts and used by one
     /// client at a time. With it the broker restores subscriptions on reconnect. Default: none.
     pub client_id: Option<String>,
@@ -33,6 +33,8 @@ pub struct Config {
     pub heartbeat_timeout: Duration,
     /// How long opening a connection may take, up to the WebSocket upgrade. Default: 10 s.
     pub connect_timeout: Duration,
+    /// How long a token provider may take. Default: 30 s.
+    pub token_timeout: Duration,
     /// How long the broker may take to answer `auth`. Default: 10 s.
     pub auth_timeout: Duration,
     /// How long the broker may take to answer anything else. Default: 10 s.
@@ -42,12 +44,31 @@ pub struct Config {
     /// Whether the first attempt of [`connect`](super::ClientCore::connect) is retried like a lost connection instead
     /// of being reported at once. Default: no.
     pub retry_first_connect: bool,
+    /// Tracked publishes that the broker takes per second and connection; what is more waits. `None` turns pacing off:
+    /// what comes too soon is then refused by the broker and tried again a second later. Default: 50, the limit of every
+    /// known broker. Untracked publishes count, but the broker does not say when it has seen them.
+    pub publish_rate: Option<u32>,
+    /// What happens to publishes while there is no session. Default: they are refused.
+    pub offline: OfflinePolicy,
+    /// What happens to publishes that were sent and not confirmed when the connection is lost. Default: their outcome is
+    /// unknown.
+    pub resend: ResendPolicy,
     /// How message acks are gathered.
     pub acks: AckPolicy,
     /// What is bounded, and by how much.
     pub limits: Limits,
     /// What happens when the application stays behind for longer than [`Limits::max_pause`].
     pub overflow: OverflowPolicy,
+}
+
+/// Where tokens come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TokenSource {
+    /// The application is asked with [`Action::NeedToken`](super::Action::NeedToken) whenever a fresh one is needed: to
+    /// connect, unless the last is known to be good for another while, and ahead of its expiry.
+    Provider,
+    /// Always this one. When the broker does not accept it any more there is no point in reconnecting.
+    Static(Token),
 }
 
 /// When and how often to reconnect.
@@ -67,6 +88,37 @@ pub struct ReconnectPolicy {
     pub cap: Duration,
     /// How long a session must have lasted for the count of failures to start anew. Default: 30 s.
     pub stable_after: Duration,
+}
+
+/// What happens to publishes while there is no session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OfflinePolicy {
+    /// They are queued while the client connects or reconnects, and sent in order when it has.
+    Queue {
+        /// Messages that may wait; more are refused.
+        max_messages: usize,
+        /// Their bytes; more are refused.
+        max_bytes: usize,
+        /// How long one that was accepted without a session may wait; then it ends as
+        /// [`Outcome::Expired`](super::Outcome::Expired).
+        max_age: Option<Duration>,
+    },
+    /// They are refused with [`Rejection::NotConnected`](crate::Rejection::NotConnected).
+    #[default]
+    Refuse,
+}
+
+/// What happens to publishes that were sent and not confirmed when the connection is lost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ResendPolicy {
+    /// They are sent again on the next connection, in order and before newer ones; subscribers may see them twice. One on
+    /// which the broker closes the connection (1009, 1011) is resent alone, and refused when it happens again.
+    AtLeastOnce,
+    /// They end as [`Outcome::Unknown`](super::Outcome::Unknown), and the application decides.
+    #[default]
+    ReportUnknown,
 }
 
 /// How message acks are gathered into one frame.
@@ -110,8 +162,17 @@ pub enum OverflowPolicy {
 impl Config {
     /// The defaults, with this token.
     pub fn new(token: impl Into<Token>) -> Self {
+        Self::with_source(TokenSource::Static(token.into()))
+    }
+
+    /// The defaults, with tokens that are asked for with [`Action::NeedToken`](super::Action::NeedToken).
+    pub fn with_token_provider() -> Self {
+        Self::with_source(TokenSource::Provider)
+    }
+
+    fn with_source(token: TokenSource) -> Self {
         Self {
-            token: token.into(),
+            token,
             client_id: None,
             project_id: None,
             qos: QoS::default(),
@@ -120,10 +181,14 @@ impl Config {
             heartbeat_interval: Some(Duration::from_secs(30)),
             heartbeat_timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(10),
+            token_timeout: Duration::from_secs(30),
             auth_timeout: Duration::from_secs(10),
             operation_timeout: Duration::from_secs(10),
             reconnect: ReconnectPolicy::default(),
             retry_first_connect: false,
+            publish_rate: Some(50),
+            offline: OfflinePolicy::default(),
+            resend: ResendPolicy::default(),
             acks: AckPolicy::default(),
             limits: Limits::default(),
             overflow: OverflowPolicy::default(),
@@ -135,7 +200,7 @@ impl Config {
     /// # Errors
     /// [`Misuse::NoToken`] and [`Misuse::InvalidClientId`].
     pub fn check(&self) -> Result<(), Error> {
-        if self.token.expose().is_empty() {
+        if matches!(&self.token, TokenSource::Static(token) if token.expose().is_empty()) {
             return Err(Misuse::NoToken.into());
         }
         if let Some(id) = &self.client_id {

@@ -66,6 +66,9 @@ pub enum Action {
         /// The close reason to send.
         reason: &'static str,
     },
+    /// Ask the token provider, and answer with [`provide_token`](super::ClientCore::provide_token) or
+    /// [`token_unavailable`](super::ClientCore::token_unavailable).
+    NeedToken,
     /// Open a WebSocket connection and report [`Opened`](TransportEventKind::Opened) or
     /// [`Failed`](TransportEventKind::Failed).
     OpenTransport {
@@ -135,6 +138,8 @@ pub struct Publish {
     pub filter: Option<String>,
     /// Routes to subscribers of the same AND group.
     pub filters: Vec<String>,
+    /// How long it may wait to be sent, for pacing or for a session; then it ends as [`Outcome::Expired`].
+    pub expires_in: Option<Duration>,
     /// Whether the broker is asked to confirm. Without, the outcome is [`Outcome::Sent`] and a refusal can only be
     /// reported as [`Event::ServerError`].
     pub tracked: bool,
@@ -200,7 +205,7 @@ impl Outcome {
         match self {
             Self::Failed(error) | Self::NotSent(error) | Self::Unknown(error) => Some(error.clone()),
             Self::Refused(error) => Some(Error::Server(error.clone())),
-            Self::Expired => Some(Error::Rejected(crate::error::Rejection::NotConnected)),
+            Self::Expired => Some(Error::Rejected(crate::error::Rejection::Expired)),
             Self::Acked
             | Self::Connected(_)
             | Self::Disconnected
@@ -297,6 +302,13 @@ pub enum Event {
     ReplayStarted {
         /// How many, as the broker says.
         count: u64,
+    },
+    /// After a reconnect every subscription stands again.
+    Restored {
+        /// How long there was no session.
+        downtime: Duration,
+        /// Whether something was subscribed, so that messages may have been missed meanwhile.
+        possible_gap: bool,
     },
     /// The broker reported an error that belongs to no waiting command, for example about an untracked publish.
     ServerError(Box<ServerError>),
@@ -463,6 +475,8 @@ pub struct Stats {
     pub messages_dropped: u64,
     /// Messages that came a second time on one subscription and were suppressed.
     pub messages_duplicate: u64,
+    /// Publishes that the broker refused for coming too soon and that were tried again.
+    pub publishes_retried: u64,
     /// WebSocket messages handed to the transport.
     pub frames_sent: u64,
     /// WebSocket messages received on the current transport.
@@ -497,6 +511,7 @@ impl Publish {
             echo: true,
             filter: None,
             filters: Vec::new(),
+            expires_in: None,
             tracked: true,
         }
     }

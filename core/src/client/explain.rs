@@ -16,6 +16,7 @@ impl ClientCore {
                 Some(cause) => format!("gave up: {cause}; call connect() to start again"),
                 None => String::from("idle; call connect() to start"),
             },
+            Link::AwaitingToken => String::from("waiting for a token from its provider"),
             Link::Backoff => format!("waiting to reconnect, {} attempts made", self.attempts),
             Link::Opening(id) => format!("opening transport {}", id.0),
             Link::Authenticating(id) => format!("waiting for the answer to auth on transport {}", id.0),
@@ -40,7 +41,7 @@ impl ClientCore {
             (count(Op::LobbyUnsubscribe), "lobby unsubscribes"),
             (count(Op::FetchLobby), "lobby fetches"),
             (unanswered, "overdue replies"),
-            (self.outbound.len(), "frames to send"),
+            (self.outbound.len() + self.publishes.waiting(), "frames to send"),
             (self.acks.len(), "message acks to send"),
             (self.inbox.len(), "messages for the application"),
         ];

@@ -1,6 +1,7 @@
 //! Changing the filters of a subscription that stands: one change at a time per topic, confirmed or rolled back.
 
-use alloc::vec::Vec;
+use alloc::{collections::BTreeSet, string::String, vec::Vec};
+use core::mem;
 
 use super::{
     ClientCore, FilterChange, OpId, Outcome, SubscriptionId,
@@ -8,7 +9,7 @@ use super::{
 };
 use crate::{
     Instant,
-    error::{Error, Misuse, Op, Refused, ServerError},
+    error::{Error, Misuse, Op, Refused, Rejection, ServerError},
     topic,
     wire::{ClientFrame, Filter, MAX_FILTERS, Text},
 };
@@ -27,7 +28,8 @@ impl FilterChange {
             _ if current.is_empty() => return Err(Misuse::Unfiltered(topic.into())),
             Self::Add(filters) => unique(current.iter().chain(filters)),
             Self::Remove(filters) => {
-                current.iter().filter(|filter| !filters.contains(filter)).cloned().collect()
+                let gone: Vec<String> = filters.iter().map(Filter::canonical).collect();
+                current.iter().filter(|filter| !gone.contains(&filter.canonical())).cloned().collect()
             }
         };
         if after.is_empty() {
@@ -51,14 +53,10 @@ pub(super) fn check(filters: &[Filter]) -> Result<(), Misuse> {
         .map_or(Ok(()), |bad| Err(Misuse::InvalidFilter(bad.into())))
 }
 
+/// The first of each; brokers know a group whatever its case and order.
 fn unique<'f>(filters: impl Iterator<Item = &'f Filter>) -> Vec<Filter> {
-    let mut list: Vec<Filter> = Vec::new();
-    for filter in filters {
-        if !list.contains(filter) {
-            list.push(filter.clone());
-        }
-    }
-    list
+    let mut seen = BTreeSet::new();
+    filters.filter(|filter| seen.insert(filter.canonical())).cloned().collect()
 }
 
 impl ClientCore {
@@ -138,13 +136,8 @@ impl ClientCore {
         // Judged by the list that will be in force when its turn comes.
         let mut list =
             self.registry.by_id.get(&id).map(|known| known.desired.filters.clone()).unwrap_or_default();
-        for request in self.waiting_requests() {
-            match &request.kind {
-                RequestKind::SetFilters(of, filters) if *of == id && !request.expired => {
-                    list.clone_from(filters)
-                }
-                _ => {}
-            }
+        if let Some(filters) = self.filters_under_way(id) {
+            list = filters.into();
         }
         for (_, earlier) in self.registry.by_id.get(&id).into_iter().flat_map(|known| &known.filter_changes) {
             if let Ok(after) = earlier.apply(&list, topic) {
@@ -156,12 +149,37 @@ impl ClientCore {
         Ok(id)
     }
 
+    /// The filters of the change that is on its way, unless a subscribe after it decides.
+    fn filters_under_way(&self, id: SubscriptionId) -> Option<&[Filter]> {
+        if self.subscribe_is_under_way(id) {
+            return None;
+        }
+        self.waiting_requests().iter().find_map(|request| match &request.kind {
+            RequestKind::SetFilters(of, filters) if *of == id && !request.expired => Some(&filters[..]),
+            _ => None,
+        })
+    }
+
+    /// Whether the filters of `id` will not stay as they are.
+    pub(super) fn filters_are_changing(&self, id: SubscriptionId) -> bool {
+        let waiting = self.registry.by_id.get(&id).is_some_and(|known| !known.filter_changes.is_empty());
+        waiting || self.filters_under_way(id).is_some()
+    }
+
+    /// Ends the changes that wait, because a later subscribe says what the filters are.
+    pub(super) fn supersede_filter_changes(&mut self, id: SubscriptionId) {
+        let Some(registration) = self.registry.by_id.get_mut(&id) else { return };
+        let waiting = mem::take(&mut registration.filter_changes);
+        let ops = waiting.into_iter().filter_map(|(op, _)| op);
+        self.settle_undone(ops, &Rejection::Superseded.into());
+    }
+
     /// Sends the next change, if nothing else about the subscription is on its way.
     pub(super) fn advance_filters(&mut self, id: SubscriptionId) {
         let changing = |kind: &RequestKind| matches!(kind, RequestKind::SetFilters(of, _) if *of == id);
         let pending =
             self.waiting_requests().iter().any(|request| !request.expired && changing(&request.kind));
-        if !self.link_is_ready() || pending || self.latest_subscribe(id).is_some() {
+        if !self.link_is_ready() || pending || self.subscribe_is_under_way(id) {
             return;
         }
         loop {
@@ -188,10 +206,14 @@ impl ClientCore {
         let Some(request) = self.take_answered(topic.as_str(), is_change) else { return };
         let RequestKind::SetFilters(id, filters) = request.kind else { return };
         self.unanswered_restores = 0;
-        if let Some(registration) = self.registry.by_id.get_mut(&id) {
-            registration.desired.filters.clone_from(&filters);
+        let replaced = self.subscribe_is_under_way(id);
+        // What is overdue is being put back.
+        if let Some(registration) = self.registry.by_id.get_mut(&id).filter(|_| !request.expired) {
             if let Some(confirmed) = &mut registration.confirmed {
                 confirmed.filters.clone_from(&filters);
+            }
+            if !replaced {
+                registration.desired.filters.clone_from(&filters);
             }
         }
         self.settle_all(request.ops, &Outcome::FiltersUpdated { filters });
@@ -201,7 +223,7 @@ impl ClientCore {
     pub(super) fn filters_refused(&mut self, id: SubscriptionId, ops: Ops, error: ServerError) {
         let unknown_there = error.error == "not_subscribed";
         self.settle_all(ops, &Outcome::Refused(error.into()));
-        if unknown_there && self.latest_subscribe(id).is_none() {
+        if unknown_there && !self.subscribe_is_under_way(id) {
             // We are wanted there and are not: the broker lost the subscription.
             if let Some(registration) = self.registry.by_id.get_mut(&id) {
                 registration.live = false;
@@ -211,21 +233,30 @@ impl ClientCore {
         self.advance_filters(id);
     }
 
-    /// Nobody knows which filters are in force now: those from before are put back.
+    /// Nobody knows which filters are in force now: those from before are put back, unless a subscribe does that.
     pub(super) fn filters_timed_out(&mut self, id: SubscriptionId, restore: bool, error: Error) {
         if restore && self.restore_unanswered(error) {
             return;
         }
-        if let Some(registration) = self.registry.by_id.get_mut(&id) {
+        let replaced = self.subscribe_is_under_way(id);
+        if let Some(registration) = self.registry.by_id.get_mut(&id).filter(|_| !replaced) {
             let before = FilterChange::Set(registration.desired.filters.clone());
             registration.filter_changes.push_front((None, before));
         }
         self.advance_filters(id);
     }
 
-    /// The change is made again on the next connection, after the subscription is restored.
-    pub(super) fn filters_lost(&mut self, id: SubscriptionId, filters: Vec<Filter>, ops: Ops, cause: &Error) {
-        match self.registry.by_id.get_mut(&id) {
+    /// The change is made again on the next connection, after the subscription is restored; not if a subscribe after it
+    /// took its place.
+    pub(super) fn filters_lost(
+        &mut self,
+        seq: u64,
+        id: SubscriptionId,
+        filters: Vec<Filter>,
+        ops: Ops,
+        cause: &Error,
+    ) {
+        match self.registry.by_id.get_mut(&id).filter(|known| !known.was_subscribed_after(seq)) {
             Some(registration) => {
                 for op in ops {
                     registration.filter_changes.push_front((Some(op), FilterChange::Set(filters.clone())));

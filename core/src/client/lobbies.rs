@@ -20,7 +20,7 @@ use crate::{
 /// Kraken forgets a lobby's rooms 300 s after the last subscribe and then sends nothing more.
 const KEEP_ALIVE: Duration = Duration::from_secs(240);
 
-/// Members remembered per lobby; more are reported and not remembered.
+/// Rooms and members remembered per lobby; more are reported and not remembered.
 const MAX_MEMBERS: usize = 16_384;
 
 #[derive(Debug, Default)]
@@ -74,7 +74,10 @@ impl ClientCore {
             entry.waiters.push(op);
         } else if entry.live {
             let snapshot = entry.snapshot();
-            self.settle(op, Outcome::Lobby(snapshot));
+            match self.requests.iter_mut().find(|request| request.warms(&slug)) {
+                Some(request) => request.ops.push(op),
+                None => self.settle(op, Outcome::Lobby(snapshot)),
+            }
         } else {
             self.send_lobby_subscribe(slug, Ops::from_elem(op, 1));
         }
@@ -162,6 +165,7 @@ impl ClientCore {
         let Some(request) = self.take_answered(slug.as_str(), is_subscribe) else { return };
         self.unanswered_restores = 0;
         let rooms = members(frame, presence);
+        let snapshot = shown(&rooms);
         let cold = rooms.is_empty();
         if let Some(lobby) = self.lobbies.by_slug.get_mut(&request.key) {
             lobby.live = true;
@@ -176,15 +180,21 @@ impl ClientCore {
         if cold {
             // A node that has not warmed up its map answers with nothing although there are members; asking at once
             // shows them.
-            self.send_fetch_lobby(request.key, request.ops);
+            let frame = ClientFrame::GetLobbyPresence { lobby_id: &request.key };
+            self.push_request(request.key.clone(), RequestKind::WarmLobby, request.ops, &frame);
         } else {
-            let snapshot = self.lobbies.by_slug.get(&request.key).map(Lobby::snapshot).unwrap_or_default();
             self.settle_all(request.ops, &Outcome::Lobby(snapshot));
         }
     }
 
+    /// The lobby is subscribed, only nobody says who is there: what is known must do.
+    pub(super) fn lobby_stays_cold(&mut self, slug: &Arc<str>, ops: Ops) {
+        let snapshot = self.lobbies.by_slug.get(slug).map(Lobby::snapshot).unwrap_or_default();
+        self.settle_all(ops, &Outcome::Lobby(snapshot));
+    }
+
     pub(super) fn handle_lobby_list(&mut self, frame: &Bytes, slug: Text<'_>, presence: RawValue<'_>) {
-        let is_fetch = |kind: &RequestKind| matches!(kind, RequestKind::FetchLobby);
+        let is_fetch = |kind: &RequestKind| matches!(kind, RequestKind::FetchLobby | RequestKind::WarmLobby);
         let Some(request) = self.take_answered(slug.as_str(), is_fetch) else { return };
         let rooms = members(frame, presence);
         let snapshot = shown(&rooms);
@@ -209,9 +219,17 @@ impl ClientCore {
         error: ServerError,
     ) {
         self.settle_all(ops, &Outcome::Refused(error.clone().into()));
-        if matches!(kind, RequestKind::LobbySubscribe) {
+        let decides = matches!(kind, RequestKind::LobbySubscribe | RequestKind::WarmLobby);
+        if decides && !self.lobby_is_under_way(slug) {
             self.end_lobby(slug, &error.into());
         }
+    }
+
+    /// Whether the answer to a subscribe will decide.
+    fn lobby_is_under_way(&self, slug: &Arc<str>) -> bool {
+        self.waiting_requests().iter().any(|request| {
+            !request.expired && request.key == *slug && matches!(request.kind, RequestKind::LobbySubscribe)
+        })
     }
 
     fn end_lobby(&mut self, slug: &Arc<str>, cause: &Error) {
@@ -223,10 +241,7 @@ impl ClientCore {
     }
 
     pub(super) fn lobby_timed_out(&mut self, slug: &Arc<str>, restore: bool, error: Error) {
-        let waiting = |request: &super::Request| {
-            !request.expired && request.key == *slug && matches!(request.kind, RequestKind::LobbySubscribe)
-        };
-        if self.waiting_requests().iter().any(waiting) {
+        if self.lobby_is_under_way(slug) {
             return;
         }
         let Some(lobby) = self.lobbies.by_slug.get(slug) else { return };
@@ -293,7 +308,9 @@ impl ClientCore {
         }
         if lobbies.len() == 1 {
             let (slug, lobby) = lobbies.iter_mut().next()?;
-            lobby.id = lobby_id.map(Into::into);
+            if lobby.id.is_none() {
+                lobby.id = lobby_id.map(Into::into);
+            }
             return Some(slug.clone());
         }
         let room = room?;
@@ -308,14 +325,19 @@ impl Lobby {
         shown(&self.rooms)
     }
 
+    fn known(&self) -> usize {
+        self.rooms.len() + self.rooms.values().map(BTreeMap::len).sum::<usize>()
+    }
+
     fn apply(&mut self, kind: &PresenceKind, room: &str, actor_id: &str, data: &Payload) {
-        let known: usize = self.rooms.values().map(BTreeMap::len).sum();
-        let members = self.rooms.entry(room.into()).or_default();
         if *kind == PresenceKind::Leave {
-            members.remove(actor_id);
-        } else if let Some(member) = members.get_mut(actor_id) {
+            self.rooms.get_mut(room).and_then(|members| members.remove(actor_id));
+        } else if !matches!(kind, PresenceKind::Join | PresenceKind::Update) {
+            // Waking and what is yet to be invented do not say what the presence is.
+        } else if let Some(member) = self.rooms.get_mut(room).and_then(|members| members.get_mut(actor_id)) {
             member.presence = data.clone();
-        } else if known < MAX_MEMBERS {
+        } else if self.known() < MAX_MEMBERS {
+            let members = self.rooms.entry(room.into()).or_default();
             let member = PresenceMember {
                 actor_id: actor_id.into(),
                 presence: data.clone(),

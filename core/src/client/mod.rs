@@ -15,6 +15,7 @@ mod requests;
 mod session;
 mod subscriptions;
 mod timers;
+mod tokens;
 
 use alloc::{
     boxed::Box,
@@ -22,10 +23,14 @@ use alloc::{
     sync::Arc,
 };
 
+use core::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use smallvec::SmallVec;
 
-pub use config::{AckPolicy, Config, Limits, OverflowPolicy, ReconnectPolicy};
+pub use config::{
+    AckPolicy, Config, Limits, OfflinePolicy, OverflowPolicy, ReconnectPolicy, ResendPolicy, TokenSource,
+};
 pub use event::{
     Action, Disconnect, Event, FilterChange, LobbyChange, LobbySnapshot, Message, MessageMeta, OpId, Outcome,
     PresenceChange, PresenceKind, PresenceMember, Publish, Session, Stats, Status, Subscribe,
@@ -45,11 +50,12 @@ use inbox::{ActiveTime, Inbox};
 use lobbies::Lobbies;
 use outbound::{Outbound, Sender};
 use presence::Presence;
-use publishes::PendingPublish;
+use publishes::Publishes;
 use requests::{Request, RequestKind};
 use session::Link;
 use subscriptions::Registry;
 use timers::{Timer, TimerTable};
+use tokens::Tokens;
 
 /// Reports that belong to no command and are kept until polled; more are counted and dropped, because a broker could
 /// send them without end.
@@ -89,6 +95,9 @@ pub struct ClientCore {
     /// Why the client stopped for good, until the next `connect`.
     gave_up: Option<Error>,
     session: Option<Arc<Session>>,
+    tokens: Tokens,
+    /// How long there was no session, while subscriptions are being restored.
+    restoring: Option<Duration>,
     /// When the last session was lost, once there was one since `connect`.
     lost_at: Option<Instant>,
     /// Attempts to reconnect since the last session that lasted.
@@ -104,7 +113,7 @@ pub struct ClientCore {
     lobbies: Lobbies,
     /// Requests without a reference that the broker answers, in sending order.
     requests: VecDeque<Request>,
-    publishes: BTreeMap<OpId, PendingPublish>,
+    publishes: Publishes,
     /// When the answers to what was sent must have come, in sending order.
     deadlines: VecDeque<(ActiveTime, Waiting)>,
     inbox: Inbox,
@@ -128,7 +137,8 @@ struct Pending {
 /// What waits for an answer by a deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waiting {
-    Publish(OpId),
+    /// With the number of the attempt.
+    Publish(OpId, u32),
     Request(u64),
 }
 
@@ -152,6 +162,8 @@ impl ClientCore {
             disconnecting: SmallVec::new(),
             gave_up: None,
             session: None,
+            tokens: Tokens::default(),
+            restoring: None,
             lost_at: None,
             attempts: 0,
             unanswered_restores: 0,
@@ -162,7 +174,7 @@ impl ClientCore {
             presence: Presence::default(),
             lobbies: Lobbies::default(),
             requests: VecDeque::new(),
-            publishes: BTreeMap::new(),
+            publishes: Publishes::default(),
             deadlines: VecDeque::new(),
             inbox: Inbox::new(),
             replay: Replay::default(),
@@ -212,8 +224,12 @@ impl ClientCore {
                 Timer::Heartbeat => self.send_heartbeat(),
                 Timer::LobbyKeepAlive => self.keep_lobbies_alive(),
                 Timer::MaxPause => self.inbox.overflow(self.now),
+                // What may be sent now is asked for with the next poll.
+                Timer::Pacing => {}
                 Timer::PresenceRefetch => self.refetch_presence(),
-                Timer::Reconnect => self.open_transport(),
+                Timer::PublishExpiry => self.expire_publishes(),
+                Timer::Reconnect => self.start_attempt(),
+                Timer::TokenRefresh => self.refresh_token(),
             }
         }
         self.check_liveness();
@@ -230,14 +246,19 @@ impl ClientCore {
     pub fn poll_transmit(&mut self, now: Instant, out: &mut BytesMut) -> Option<Transmit> {
         self.observe(now);
         let transport = self.link.open_transport()?;
-        let (len, sender) = self.outbound.pop(out)?;
+        let len = match self.next_publish() {
+            Some(op) if !self.outbound.precedes(op.0) => self.send_publish(op, out),
+            _ => {
+                let (len, sender) = self.outbound.pop(out)?;
+                match sender {
+                    Sender::Nobody => {}
+                    Sender::Request(seq) => self.request_sent(seq),
+                    Sender::Unanswered(op) => self.settle(op, Outcome::Sent),
+                }
+                len
+            }
+        };
         self.stats.frames_sent += 1;
-        match sender {
-            Sender::Nobody => {}
-            Sender::Publish(op) => self.publish_sent(op),
-            Sender::Request(seq) => self.request_sent(seq),
-            Sender::Unanswered(op) => self.settle(op, Outcome::Sent),
-        }
         self.finish_drain();
         Some(Transmit { transport, len })
     }
@@ -389,15 +410,21 @@ impl ClientCore {
     fn check_room(&self, bytes: usize) -> Result<(), Error> {
         // Requests outlive their commands when they are overdue, and the core makes some of its own.
         let pending = self.ops.len().max(self.requests.len());
-        let total = self.outbound.bytes() + bytes;
-        if pending >= self.config.limits.max_pending || total > self.config.limits.max_outbound_bytes {
-            return Err(Rejection::Full { pending, bytes: self.outbound.bytes() }.into());
+        let held = self.outbound.bytes() + self.publishes.bytes();
+        let limits = &self.config.limits;
+        if pending >= limits.max_pending || held + bytes > limits.max_outbound_bytes {
+            return Err(Rejection::Full { pending, bytes: held }.into());
         }
         Ok(())
     }
 
     fn send(&mut self, frame: &ClientFrame<'_>, sender: Sender) {
-        self.outbound.push(encode(frame), sender);
+        let place = match sender {
+            Sender::Request(place) => place,
+            Sender::Unanswered(op) => op.0,
+            Sender::Nobody => self.next_id,
+        };
+        self.outbound.push(place, encode(frame), sender);
     }
 
     fn report(&mut self, event: Event) {
@@ -443,6 +470,7 @@ impl ClientCore {
             ServerFrame::PresenceList { room_id, data } if ready => {
                 self.handle_presence_list(bytes, room_id, data);
             }
+            ServerFrame::Reauth { success, error, .. } if ready => self.handle_reauth(success, error),
             ServerFrame::ReplayEnd { replayed } if ready => self.handle_replay_end(replayed),
             ServerFrame::ReplayStart { count, .. } if ready => self.handle_replay_start(count),
             ServerFrame::Published { msg_ref, .. } if ready => self.handle_published(msg_ref),
@@ -466,9 +494,7 @@ impl ClientCore {
                 return;
             }
         } else if let Some(lobby) = frame.lobby_id.and_then(Text::as_str) {
-            let asks =
-                |kind: &RequestKind| matches!(kind, RequestKind::LobbySubscribe | RequestKind::FetchLobby);
-            if let Some(request) = self.take_refused(lobby, asks) {
+            if let Some(request) = self.take_refused(lobby, RequestKind::asks_for_lobby) {
                 let error = ServerError::from_frame(frame, Some(request.kind.op()));
                 return self.lobby_refused(&request.key, &request.kind, request.ops, error);
             }
@@ -506,7 +532,7 @@ impl ClientCore {
             }
             self.deadlines.pop_front();
             match waiting {
-                Waiting::Publish(op) => self.publish_timed_out(op),
+                Waiting::Publish(op, attempt) => self.publish_timed_out(op, attempt),
                 Waiting::Request(seq) => self.request_timed_out(seq),
             }
         }
@@ -522,7 +548,7 @@ impl ClientCore {
     fn forget_answered(&mut self) {
         while let Some((_, front)) = self.deadlines.front() {
             let answered = match front {
-                Waiting::Publish(op) => !self.publishes.contains_key(op),
+                Waiting::Publish(op, attempt) => self.publishes.is_answered(*op, *attempt),
                 Waiting::Request(seq) => self.request_index(*seq).is_none(),
             };
             if !answered {

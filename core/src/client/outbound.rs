@@ -11,16 +11,17 @@ use super::event::OpId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sender {
     Nobody,
-    Publish(OpId),
     Request(u64),
     /// Done with being sent: nothing answers it.
     Unanswered(OpId),
 }
 
-/// Encoded frames in sending order. Heartbeats overtake, so that a full queue does not look like a dead client.
+/// Encoded frames in sending order, publishes excepted: those wait elsewhere, for their pace. Heartbeats overtake, so that
+/// a full queue does not look like a dead client.
 #[derive(Default)]
 pub(super) struct Outbound {
-    queue: VecDeque<(Bytes, Sender)>,
+    /// With the place of each in the order of everything that is sent.
+    queue: VecDeque<(u64, Bytes, Sender)>,
     bytes: usize,
     heartbeat: bool,
 }
@@ -37,9 +38,14 @@ impl fmt::Debug for Outbound {
 }
 
 impl Outbound {
-    pub(super) fn push(&mut self, frame: Bytes, sender: Sender) {
+    pub(super) fn push(&mut self, place: u64, frame: Bytes, sender: Sender) {
         self.bytes += frame.len();
-        self.queue.push_back((frame, sender));
+        self.queue.push_back((place, frame, sender));
+    }
+
+    /// Whether what is next here comes before `place`.
+    pub(super) fn precedes(&self, place: u64) -> bool {
+        self.heartbeat || self.queue.front().is_some_and(|(front, ..)| *front < place)
     }
 
     pub(super) fn push_heartbeat(&mut self) {
@@ -51,7 +57,7 @@ impl Outbound {
         if core::mem::take(&mut self.heartbeat) {
             return Some((0, Sender::Nobody));
         }
-        let (frame, sender) = self.queue.pop_front()?;
+        let (_, frame, sender) = self.queue.pop_front()?;
         self.bytes -= frame.len();
         out.extend_from_slice(&frame);
         Some((frame.len(), sender))
@@ -59,9 +65,9 @@ impl Outbound {
 
     /// The commands that would end with being sent.
     pub(super) fn unanswered(&self) -> impl Iterator<Item = OpId> {
-        self.queue.iter().filter_map(|(_, sender)| match sender {
+        self.queue.iter().filter_map(|(.., sender)| match sender {
             Sender::Unanswered(op) => Some(*op),
-            Sender::Nobody | Sender::Publish(_) | Sender::Request(_) => None,
+            Sender::Nobody | Sender::Request(_) => None,
         })
     }
 

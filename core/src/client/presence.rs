@@ -1,12 +1,6 @@
 //! Presence: the one room where this connection is present, and who else is there.
 
-use alloc::{
-    boxed::Box,
-    collections::{BTreeMap, VecDeque},
-    string::String,
-    sync::Arc,
-    vec::Vec,
-};
+use alloc::{boxed::Box, collections::BTreeMap, string::String, sync::Arc, vec::Vec};
 use core::{mem, time::Duration};
 
 use bytes::Bytes;
@@ -26,6 +20,9 @@ use crate::{
 /// How long an ambiguous event waits for others before the room is asked.
 const REFETCH_DELAY: Duration = Duration::from_millis(250);
 
+/// How soon after its `join` the `update` comes that says the same.
+const DUPLICATE_WITHIN: Duration = Duration::from_millis(250);
+
 /// Members remembered; more are reported and not remembered.
 const MAX_MEMBERS: usize = 16_384;
 
@@ -33,15 +30,21 @@ const MAX_MEMBERS: usize = 16_384;
 pub(super) struct Presence {
     /// What the application set last; restored in every session.
     wanted: Option<(Arc<str>, Payload)>,
-    /// Commands that wait for a session.
+    /// Commands that wait for a session, or for the end of the move before theirs.
     waiters: Ops,
-    /// Rooms set on this connection and not yet confirmed by an event, oldest first.
-    moving: VecDeque<Arc<str>>,
+    /// The room set on this connection and not yet confirmed by an event. One at a time: an event does not say which
+    /// room it confirms, and brokers are silent about rooms that they do not know.
+    moving: Option<Arc<str>>,
     /// The room that events belong to: events do not say, but a connection is in one room at a time.
     room: Option<Arc<str>>,
-    /// The first set in a room is answered by `join` and then `update`; the second says nothing new.
-    update_due: bool,
+    /// The first set in a room is answered by `join` and then `update`, which says nothing new. Here is what the `join`
+    /// said, and when.
+    joined: Option<(Option<Payload>, Instant)>,
     members: BTreeMap<String, Member>,
+    /// Where the members are or, after a loss, were.
+    members_of: Option<Arc<str>>,
+    /// Whether all members are known: the room was asked since we entered it.
+    listed: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -50,19 +53,38 @@ struct Member {
     joined_at: Option<u64>,
     status: Option<Box<str>>,
     /// Connections of this actor in the room, if we know: each has an entry of its own, and one `leave` is not the end
-    /// of the actor while there is another.
+    /// of the actor while there is another. None at all: the entry outlives its connections.
     connections: Option<u32>,
 }
 
 impl Presence {
     /// The members stay until the room is seen again; what happened meanwhile is then found by asking.
     pub(super) fn connection_lost(&mut self) {
-        self.moving.clear();
+        self.moving = None;
         self.room = None;
-        self.update_due = false;
-        for member in self.members.values_mut() {
+        self.joined = None;
+        self.listed = false;
+        for member in self.members.values_mut().filter(|member| !member.is_offline()) {
             member.connections = None;
         }
+    }
+
+    fn wanted_room(&self) -> Option<&Arc<str>> {
+        self.wanted.as_ref().map(|(room, _)| room)
+    }
+
+    /// The room that the next event belongs to.
+    fn attributed_room(&self) -> Option<&Arc<str>> {
+        self.room.as_ref().or(self.moving.as_ref()).or_else(|| self.wanted_room())
+    }
+
+    fn enter(&mut self, room: Arc<str>) {
+        if self.members_of.as_ref() != Some(&room) {
+            self.members.clear();
+        }
+        self.listed = false;
+        self.members_of = Some(room.clone());
+        self.room = Some(room);
     }
 }
 
@@ -70,8 +92,10 @@ impl ClientCore {
     /// Makes this client present in `room` (a slug) with `data`, normally a map. Setting presence in another room moves:
     /// a connection is present in one room at a time. The last one is set again after every reconnect.
     ///
-    /// While there is no session the command waits for it. The outcome is [`Outcome::PresenceSet`] when the broker shows
-    /// us our own presence, or [`Outcome::Unknown`]: brokers say nothing at all about a room that they do not know.
+    /// While there is no session the command waits for it, and while another move is unanswered it waits for that; of
+    /// several that wait only the last is made, and all end with it. The outcome is [`Outcome::PresenceSet`] when the
+    /// broker shows us our own presence, [`Outcome::NotSent`], or [`Outcome::Unknown`]: brokers say nothing at all about a
+    /// room that they do not know.
     ///
     /// # Errors
     /// The data comes back with [`Error::Misuse`] for a bad room or data, and with [`Error::Rejected`] when the client is
@@ -88,11 +112,8 @@ impl ClientCore {
         }
         let op = self.accept(Op::SetPresence);
         self.presence.wanted = Some((room.into(), data));
-        if self.link_is_ready() {
-            self.send_presence(Ops::from_elem(op, 1));
-        } else {
-            self.presence.waiters.push(op);
-        }
+        self.presence.waiters.push(op);
+        self.advance_presence();
         Ok(op)
     }
 
@@ -134,8 +155,10 @@ impl ClientCore {
         let wanted = self.presence.wanted.take();
         let superseded = mem::take(&mut self.presence.waiters);
         self.settle_undone(superseded, &Rejection::Superseded.into());
-        match wanted {
-            Some((room, _)) if self.link_is_ready() => {
+        let presence = &self.presence;
+        let here = presence.moving.as_ref().or(presence.room.as_ref()).cloned();
+        match wanted.map(|(room, _)| here.unwrap_or(room)) {
+            Some(room) if self.link_is_ready() => {
                 let frame = ClientFrame::Presence { room_id: Some(&room), data: RawValue::NIL };
                 self.push_request(room.clone(), RequestKind::SetPresence, Ops::from_elem(op, 1), &frame);
             }
@@ -185,11 +208,20 @@ impl ClientCore {
         self.check_room(data.packed_len())
     }
 
-    fn send_presence(&mut self, ops: Ops) {
+    /// Sends what waits, unless a move to another room is under way.
+    fn advance_presence(&mut self) {
+        let elsewhere =
+            self.presence.moving.as_ref().is_some_and(|to| Some(to) != self.presence.wanted_room());
+        if !self.presence.waiters.is_empty() && self.link_is_ready() && !elsewhere {
+            self.send_presence();
+        }
+    }
+
+    fn send_presence(&mut self) {
         let Some((room, data)) = self.presence.wanted.clone() else { return };
-        let current = self.presence.moving.back().or(self.presence.room.as_ref());
-        if current != Some(&room) {
-            self.presence.moving.push_back(room.clone());
+        let ops = mem::take(&mut self.presence.waiters);
+        if self.presence.room.as_ref() != Some(&room) {
+            self.presence.moving = Some(room.clone());
         }
         let frame = ClientFrame::Presence { room_id: Some(&room), data: data.raw() };
         self.push_request(room.clone(), RequestKind::SetPresence, ops, &frame);
@@ -202,14 +234,32 @@ impl ClientCore {
 
     /// Asks the room again after an event that can be read in two ways.
     pub(super) fn refetch_presence(&mut self) {
-        if let Some(room) = self.presence.room.clone().filter(|_| self.link_is_ready()) {
+        let Some(room) = self.presence.room.clone().filter(|_| self.link_is_ready()) else { return };
+        // An answer that is still to come is young enough.
+        let asked = self.waiting_requests().iter().any(|request| {
+            !request.expired && request.key == room && matches!(request.kind, RequestKind::FetchPresence)
+        });
+        if !asked {
             self.send_fetch(room, Ops::new());
         }
     }
 
     pub(super) fn restore_presence(&mut self) {
-        let waiters = mem::take(&mut self.presence.waiters);
-        self.send_presence(waiters);
+        if self.presence.wanted.is_none() {
+            self.presence.members.clear();
+        }
+        self.send_presence();
+    }
+
+    /// Nobody answers for a room that the broker does not know. A later event must not be taken for the answer.
+    pub(super) fn presence_timed_out(&mut self, room: &Arc<str>) {
+        let sets = |request: &super::Request| {
+            request.key == *room && matches!(request.kind, RequestKind::SetPresence)
+        };
+        if self.presence.moving.as_ref() == Some(room) && !self.waiting_requests().iter().any(sets) {
+            self.presence.moving = None;
+        }
+        self.advance_presence();
     }
 
     pub(super) fn presence_lost(&mut self, ops: Ops) {
@@ -233,16 +283,19 @@ impl ClientCore {
         };
         let own = self.session.as_ref().is_some_and(|session| session.actor_id == actor_id);
         let kind = PresenceKind::from_wire(event.event);
+        let presence = event.presence.map(|value| Payload::from_frame(frame, value));
         match kind {
-            PresenceKind::Join | PresenceKind::Update if own => self.saw_ourselves(&kind),
-            PresenceKind::Leave
-                if own && !self.presence.moving.is_empty() && self.presence.room.is_some() =>
-            {
-                return self.left_for_another_room();
+            PresenceKind::Join | PresenceKind::Update if own => self.saw_ourselves(&kind, presence.as_ref()),
+            PresenceKind::Leave if own => {
+                return match self.presence.moving.is_some() && self.presence.room.is_some() {
+                    true => self.left_for_another_room(),
+                    // Another connection of our actor: we are still here.
+                    false => self.ask_room_soon(),
+                };
             }
             _ => {}
         }
-        let presence = event.presence.map(|value| Payload::from_frame(frame, value));
+        let listed = self.presence.listed;
         let room_for_more = self.presence.members.len() < MAX_MEMBERS;
         let known = self.presence.members.get_mut(actor_id);
         match (&kind, known) {
@@ -252,7 +305,7 @@ impl ClientCore {
                 }
                 // Another connection of the actor may still be there: the room is asked before anybody is told.
                 connections => {
-                    member.connections = connections.map(|count| count - 1);
+                    member.connections = connections.map(|count| count.saturating_sub(1));
                     return self.ask_room_soon();
                 }
             },
@@ -260,18 +313,20 @@ impl ClientCore {
             (PresenceKind::Leave, None) => self.ask_room_soon(),
             (PresenceKind::Join, Some(member)) => {
                 member.connections = member.connections.map(|count| count.saturating_add(1));
+                member.status = None;
                 member.refresh(presence.clone(), event.status);
             }
             (_, Some(member)) => member.refresh(presence.clone(), event.status),
-            (_, None) if room_for_more => {
-                let first = matches!(kind, PresenceKind::Join);
+            (PresenceKind::Join | PresenceKind::Update, None) if room_for_more => {
+                // Without a list there may be others of the same actor.
+                let first = listed && kind == PresenceKind::Join;
                 let mut member = Member::new(if first { Some(1) } else { None });
                 member.refresh(presence.clone(), event.status);
                 self.presence.members.insert(actor_id.into(), member);
             }
             (_, None) => {}
         }
-        let room = self.attributed_room();
+        let room = self.presence.attributed_room().cloned();
         let status = event.status.map(Into::into);
         self.report(Event::Presence(PresenceChange {
             room,
@@ -283,26 +338,28 @@ impl ClientCore {
     }
 
     /// Our own presence came back: it is set, and tells where the events that follow belong.
-    fn saw_ourselves(&mut self, kind: &PresenceKind) {
+    fn saw_ourselves(&mut self, kind: &PresenceKind, presence: Option<&Payload>) {
         let joined = *kind == PresenceKind::Join;
-        if let Some(room) =
-            self.presence.moving.front().cloned().filter(|_| joined || self.presence.room.is_none())
-        {
-            self.presence.moving.pop_front();
-            let same_room = self.presence.wanted.as_ref().is_some_and(|(wanted, _)| *wanted == room);
+        let entered = match self.presence.room {
+            Some(_) if joined => self.presence.moving.take(),
+            Some(_) => None,
+            None => self.presence.moving.take().or_else(|| self.presence.wanted_room().cloned()),
+        };
+        if let Some(room) = entered {
+            self.presence.enter(room);
             if !self.presence.members.is_empty() {
-                // From before a reconnect, if it is the same room.
-                match same_room {
-                    true => self.ask_room_soon(),
-                    false => self.presence.members.clear(),
-                }
+                // They are from before a reconnect.
+                self.ask_room_soon();
             }
-            self.presence.room = Some(room);
         }
-        if !joined && mem::take(&mut self.presence.update_due) {
+        let said = self.presence.joined.take();
+        if joined {
+            self.presence.joined = Some((presence.cloned(), self.now));
+        } else if said.is_some_and(|(same, at)| {
+            same.as_ref() == presence && self.now.saturating_since(at) <= DUPLICATE_WITHIN
+        }) {
             return;
         }
-        self.presence.update_due = joined;
         let is_set = |kind: &RequestKind| matches!(kind, RequestKind::SetPresence);
         let key = self.waiting_requests().iter().find(|request| request.sent && is_set(&request.kind));
         if let Some(key) = key.map(|request| request.key.clone()) {
@@ -310,11 +367,13 @@ impl ClientCore {
                 self.settle_all(request.ops, &Outcome::PresenceSet);
             }
         }
+        self.advance_presence();
     }
 
     fn left_for_another_room(&mut self) {
         let room = self.presence.room.take();
         self.presence.members.clear();
+        self.presence.listed = false;
         let actor_id =
             self.session.as_ref().map(|session| session.actor_id.as_str().into()).unwrap_or_default();
         let kind = PresenceKind::Leave;
@@ -325,11 +384,6 @@ impl ClientCore {
         if !self.timers.is_armed(Timer::PresenceRefetch) {
             self.timers.set(Timer::PresenceRefetch, self.now + REFETCH_DELAY);
         }
-    }
-
-    fn attributed_room(&self) -> Option<Arc<str>> {
-        let presence = &self.presence;
-        presence.room.as_ref().or_else(|| presence.moving.front()).cloned()
     }
 
     pub(super) fn handle_presence_list(&mut self, frame: &Bytes, room: Option<Text<'_>>, data: RawValue<'_>) {
@@ -353,18 +407,23 @@ impl ClientCore {
 
     /// Takes a list as the truth and reports what it changes.
     fn refresh_members(&mut self, room: &Arc<str>, members: BTreeMap<String, Member>) {
+        self.presence.listed = members.len() < MAX_MEMBERS;
         let before = mem::replace(&mut self.presence.members, members);
         let mut changes = Vec::new();
         for actor_id in before.keys().filter(|actor_id| !self.presence.members.contains_key(*actor_id)) {
             changes.push((PresenceKind::Leave, actor_id.clone(), None, None));
         }
         for (actor_id, member) in &self.presence.members {
-            let kind = match before.get(actor_id) {
-                None => PresenceKind::Join,
-                Some(old) if old.presence != member.presence => PresenceKind::Update,
-                Some(_) => continue,
+            let old = before.get(actor_id);
+            let was_there = old.is_some_and(|old| !old.is_offline());
+            let kind = match (was_there, !member.is_offline()) {
+                (false, true) => PresenceKind::Join,
+                (true, false) => PresenceKind::Leave,
+                _ if old.is_some_and(|old| old.presence == member.presence) => continue,
+                _ => PresenceKind::Update,
             };
-            changes.push((kind, actor_id.clone(), Some(member.presence.clone()), member.status.clone()));
+            let presence = (kind != PresenceKind::Leave).then(|| member.presence.clone());
+            changes.push((kind, actor_id.clone(), presence, member.status.clone()));
         }
         for (kind, actor_id, presence, status) in changes {
             let room = Some(room.clone());
@@ -382,6 +441,11 @@ impl ClientCore {
 impl Member {
     fn new(connections: Option<u32>) -> Self {
         Self { presence: Payload::nil(), joined_at: None, status: None, connections }
+    }
+
+    /// Whether only a persistent entry is left of it.
+    fn is_offline(&self) -> bool {
+        self.connections == Some(0)
     }
 
     fn refresh(&mut self, presence: Option<Payload>, status: Option<&str>) {

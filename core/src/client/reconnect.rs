@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::config::ReconnectPolicy;
 use crate::{
-    error::{Error, TransportErrorKind},
+    error::{Error, Rejection, TransportErrorKind},
     rng::Rng,
 };
 
@@ -13,6 +13,8 @@ use crate::{
 pub(super) enum Reaction {
     /// Try again by policy.
     Retry,
+    /// Try again at once, with a fresh token.
+    RetryNow,
     /// Try again, but only after the longest delay.
     RetryLate,
     /// Trying again cannot help.
@@ -20,11 +22,15 @@ pub(super) enum Reaction {
 }
 
 impl Reaction {
-    /// The one table of failures (protocol-facts §2.2 for denials, §5 for close codes).
-    pub(super) fn to(cause: &Error) -> Self {
+    /// The one table of failures (protocol-facts §2.2 for denials, §5 for close codes). `renewable`: whether another token
+    /// can be had.
+    pub(super) fn to(cause: &Error, renewable: bool) -> Self {
         match cause {
             Error::Transport(error) => match error.kind {
-                // 4001: the token was revoked. 4003: it expired, and there is no other.
+                // The token expired.
+                TransportErrorKind::Closed(Some(4003)) if renewable => Self::RetryNow,
+                // The token was revoked.
+                TransportErrorKind::Closed(Some(4001)) if renewable => Self::Retry,
                 TransportErrorKind::Closed(Some(4001 | 4003)) => Self::GiveUp,
                 // 4002: the organization has too many connections.
                 TransportErrorKind::Closed(Some(4002)) => Self::RetryLate,
@@ -33,9 +39,10 @@ impl Reaction {
             Error::Server(error) => match error.error.as_str() {
                 "connection_failed" | "broker_unavailable" | "authentication_failed" => Self::Retry,
                 "connection_limit_reached" => Self::RetryLate,
+                _ if renewable => Self::Retry,
                 _ => Self::GiveUp,
             },
-            Error::Protocol(_) => Self::Retry,
+            Error::Protocol(_) | Error::Rejected(Rejection::TokenUnavailable(_)) => Self::Retry,
             Error::Decode(_) | Error::Misuse(_) | Error::Rejected(_) => Self::GiveUp,
         }
     }
@@ -49,6 +56,7 @@ impl ReconnectPolicy {
         }
         let base = match (reaction, attempts) {
             (Reaction::RetryLate, _) => self.cap,
+            (Reaction::RetryNow, 0) => return Some(Duration::ZERO),
             (_, 0) => return Some(rng.up_to(self.first)),
             (_, n) => self.backoff(n - 1),
         };
@@ -85,22 +93,29 @@ mod tests {
     #[test]
     fn every_close_code_has_its_reaction() {
         for code in [1000, 1001, 1006, 1009, 1011, 1012] {
-            assert_eq!(Reaction::to(&closed(code)), Reaction::Retry, "{code}");
+            assert_eq!(Reaction::to(&closed(code), false), Reaction::Retry, "{code}");
         }
-        assert_eq!(Reaction::to(&closed(4001)), Reaction::GiveUp);
-        assert_eq!(Reaction::to(&closed(4002)), Reaction::RetryLate);
-        assert_eq!(Reaction::to(&closed(4003)), Reaction::GiveUp);
+        assert_eq!(Reaction::to(&closed(4001), false), Reaction::GiveUp);
+        assert_eq!(Reaction::to(&closed(4002), false), Reaction::RetryLate);
+        assert_eq!(Reaction::to(&closed(4003), false), Reaction::GiveUp);
     }
 
     #[test]
     fn every_denial_has_its_reaction() {
         for transient in ["connection_failed", "broker_unavailable", "authentication_failed"] {
-            assert_eq!(Reaction::to(&denied(transient)), Reaction::Retry, "{transient}");
+            assert_eq!(Reaction::to(&denied(transient), false), Reaction::Retry, "{transient}");
         }
-        assert_eq!(Reaction::to(&denied("connection_limit_reached")), Reaction::RetryLate);
+        assert_eq!(Reaction::to(&denied("connection_limit_reached"), false), Reaction::RetryLate);
         for terminal in ["access_denied", "token_expired"] {
-            assert_eq!(Reaction::to(&denied(terminal)), Reaction::GiveUp, "{terminal}");
+            assert_eq!(Reaction::to(&denied(terminal), false), Reaction::GiveUp, "{terminal}");
         }
+    }
+
+    #[test]
+    fn another_token_is_worth_another_try() {
+        assert_eq!(Reaction::to(&closed(4001), true), Reaction::Retry);
+        assert_eq!(Reaction::to(&closed(4003), true), Reaction::RetryNow);
+        assert_eq!(Reaction::to(&denied("access_denied"), true), Reaction::Retry);
     }
 
     #[test]

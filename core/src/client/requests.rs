@@ -31,6 +31,8 @@ pub(super) struct Request {
     /// Whether its time has passed. It stays in the queue, because its answer may still come and must not be taken for
     /// the answer to a later request.
     pub(super) expired: bool,
+    /// Whether an answer that came while it waited was taken for that to an overdue request.
+    robbed: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -39,10 +41,13 @@ pub(super) enum RequestKind {
     FetchPresence,
     LobbySubscribe,
     LobbyUnsubscribe,
+    Reauth,
     SetFilters(SubscriptionId, Vec<Filter>),
     SetPresence,
     Subscribe(SubscriptionId, Effective),
     Unsubscribe,
+    /// Asks a lobby that was just subscribed and seemed empty.
+    WarmLobby,
 }
 
 /// Requests of one scope that name the same thing are answered in order.
@@ -51,6 +56,7 @@ enum Scope {
     Lobby,
     /// What confirms a presence is a broadcast, so it keeps no order with other replies.
     OwnPresence,
+    Reauth,
     Room,
     Topic,
 }
@@ -58,19 +64,28 @@ enum Scope {
 impl RequestKind {
     fn scope(&self) -> Scope {
         match self {
-            Self::FetchLobby | Self::LobbySubscribe | Self::LobbyUnsubscribe => Scope::Lobby,
+            Self::FetchLobby | Self::LobbySubscribe | Self::LobbyUnsubscribe | Self::WarmLobby => {
+                Scope::Lobby
+            }
             Self::FetchPresence => Scope::Room,
+            Self::Reauth => Scope::Reauth,
             Self::SetFilters(..) | Self::Subscribe(..) | Self::Unsubscribe => Scope::Topic,
             Self::SetPresence => Scope::OwnPresence,
         }
+    }
+
+    /// Whether an error that names only a lobby can be about it.
+    pub(super) fn asks_for_lobby(&self) -> bool {
+        matches!(self, Self::FetchLobby | Self::LobbySubscribe | Self::WarmLobby)
     }
 
     pub(super) fn op(&self) -> Op {
         match self {
             Self::FetchLobby => Op::FetchLobby,
             Self::FetchPresence => Op::FetchPresence,
-            Self::LobbySubscribe => Op::LobbySubscribe,
+            Self::LobbySubscribe | Self::WarmLobby => Op::LobbySubscribe,
             Self::LobbyUnsubscribe => Op::LobbyUnsubscribe,
+            Self::Reauth => Op::Reauth,
             Self::SetFilters(..) => Op::SetFilters,
             Self::SetPresence => Op::SetPresence,
             Self::Subscribe(..) => Op::Subscribe,
@@ -80,6 +95,11 @@ impl RequestKind {
 }
 
 impl Request {
+    /// Whether its answer will say who is in this lobby that was just subscribed.
+    pub(super) fn warms(&self, lobby: &str) -> bool {
+        !self.expired && &*self.key == lobby && matches!(self.kind, RequestKind::WarmLobby)
+    }
+
     /// Whether it still decides about this subscription.
     pub(super) fn is_live_subscribe(&self, id: SubscriptionId) -> bool {
         !self.expired && matches!(self.kind, RequestKind::Subscribe(of, _) if of == id)
@@ -95,7 +115,7 @@ impl ClientCore {
         frame: &ClientFrame<'_>,
     ) -> u64 {
         let seq = self.id();
-        self.requests.push_back(Request { seq, key, kind, ops, sent: false, expired: false });
+        self.requests.push_back(Request { seq, key, kind, ops, sent: false, expired: false, robbed: false });
         self.send(frame, Sender::Request(seq));
         seq
     }
@@ -137,6 +157,11 @@ impl ClientCore {
                 index += 1;
             }
         }
+        if request.expired {
+            for later in self.requests.range_mut(index..) {
+                later.robbed |= later.sent && later.key == request.key && later.kind.scope() == scope;
+            }
+        }
         self.forget_answered();
         Some(request)
     }
@@ -163,19 +188,29 @@ impl ClientCore {
         let request = &mut self.requests[index];
         request.expired = true;
         let ops = mem::take(&mut request.ops);
-        let (key, kind) = (request.key.clone(), request.kind.clone());
+        let (key, kind, robbed) = (request.key.clone(), request.kind.clone(), request.robbed);
         let error = self.timeout(kind.op(), self.config.operation_timeout);
         let restore = ops.is_empty();
+        if matches!(kind, RequestKind::WarmLobby) {
+            return self.lobby_stays_cold(&key, ops);
+        }
+        // Nothing tells a late answer to a presence from the answer to a later one. And one that was robbed has had its
+        // answer, if the overdue request before it never got one: waiting on would rob the next.
+        if robbed || matches!(kind, RequestKind::SetPresence) {
+            self.requests.remove(index);
+        }
         self.settle_all(ops, &Outcome::Unknown(error.clone()));
         match kind {
             RequestKind::LobbySubscribe => self.lobby_timed_out(&key, restore, error),
+            RequestKind::Reauth => self.reauth_timed_out(error),
             RequestKind::SetFilters(id, _) => self.filters_timed_out(id, restore, error),
             RequestKind::Subscribe(id, options) => self.subscribe_timed_out(id, &options, restore, error),
+            RequestKind::SetPresence => self.presence_timed_out(&key),
             RequestKind::FetchLobby
             | RequestKind::FetchPresence
             | RequestKind::LobbyUnsubscribe
-            | RequestKind::SetPresence
-            | RequestKind::Unsubscribe => {}
+            | RequestKind::Unsubscribe
+            | RequestKind::WarmLobby => {}
         }
     }
 
@@ -195,13 +230,17 @@ impl ClientCore {
         for request in mem::take(&mut self.requests) {
             match request.kind {
                 RequestKind::Subscribe(id, _) => self.subscribe_lost(id, request.ops, cause),
-                RequestKind::SetFilters(id, filters) => self.filters_lost(id, filters, request.ops, cause),
+                RequestKind::SetFilters(id, filters) => {
+                    self.filters_lost(request.seq, id, filters, request.ops, cause);
+                }
                 RequestKind::SetPresence => self.presence_lost(request.ops),
-                RequestKind::LobbySubscribe => self.lobby_subscribe_lost(&request.key, request.ops, cause),
+                RequestKind::LobbySubscribe | RequestKind::WarmLobby => {
+                    self.lobby_subscribe_lost(&request.key, request.ops, cause);
+                }
                 RequestKind::Unsubscribe => self.settle_all(request.ops, &Outcome::Unsubscribed),
                 RequestKind::LobbyUnsubscribe => self.settle_all(request.ops, &Outcome::Unsubscribed),
-                RequestKind::FetchLobby | RequestKind::FetchPresence => {
-                    self.settle_undone(request.ops, cause)
+                RequestKind::FetchLobby | RequestKind::FetchPresence | RequestKind::Reauth => {
+                    self.settle_undone(request.ops, cause);
                 }
             }
         }

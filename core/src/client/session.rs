@@ -5,7 +5,7 @@ use core::{mem, time::Duration};
 
 use super::{
     Action, ClientCore, Disconnect, Event, OpId, Outcome, Replay, Sender, Session, Timer, TimerTable,
-    TransportId, reconnect::Reaction,
+    TokenSource, TransportId, reconnect::Reaction,
 };
 use crate::{
     Instant, SecretStr,
@@ -18,6 +18,8 @@ use crate::{
 pub(super) enum Link {
     /// Nothing is wanted.
     Idle,
+    /// The application is asked for a token.
+    AwaitingToken,
     /// Waiting for the next attempt.
     Backoff,
     /// The adapter opens a transport.
@@ -36,7 +38,7 @@ pub(super) enum Link {
 impl Link {
     pub(super) fn transport(self) -> Option<TransportId> {
         match self {
-            Self::Idle | Self::Backoff => None,
+            Self::AwaitingToken | Self::Backoff | Self::Idle => None,
             Self::Opening(transport) | Self::Authenticating(transport) | Self::Ready { transport, .. } => {
                 Some(transport)
             }
@@ -79,7 +81,7 @@ impl ClientCore {
                 self.gave_up = None;
                 self.lost_at = None;
                 self.attempts = 0;
-                self.open_transport();
+                self.start_attempt();
             }
             _ => self.connecting.push(op),
         }
@@ -110,11 +112,20 @@ impl ClientCore {
         op
     }
 
-    pub(super) fn open_transport(&mut self) {
+    pub(super) fn start_attempt(&mut self) {
         if self.lost_at.is_some() || self.link == Link::Backoff {
             self.attempts += 1;
         }
+        if self.token_is_good() {
+            self.open_transport();
+        } else {
+            self.ask_for_token();
+        }
+    }
+
+    pub(super) fn open_transport(&mut self) {
         let id = TransportId(self.id());
+        self.tokens.attempt();
         self.link = Link::Opening(id);
         self.timers.set(Timer::Handshake, self.now + self.config.connect_timeout);
         self.actions.push_back(Action::OpenTransport { id });
@@ -124,16 +135,18 @@ impl ClientCore {
         let Link::Opening(id) = self.link else { return };
         self.link = Link::Authenticating(id);
         self.timers.set(Timer::Handshake, self.now + self.config.auth_timeout);
-        let auth = super::encode(&ClientFrame::Auth(Auth {
-            token: SecretStr::new(self.config.token.expose()),
+        // No attempt begins without a token. Whether it ended meanwhile is for the broker to say.
+        let Some(token) = self.token() else { return };
+        let auth = ClientFrame::Auth(Auth {
+            token: SecretStr::new(token.expose()),
             protocol_version: Some(PROTOCOL_VERSION),
             // Without a name of its own a client would be given the subscriptions of all the actor's connections.
             reconnect: self.lost_at.is_some() && self.config.client_id.is_some(),
             client_id: self.config.client_id.as_deref(),
             project_id: self.config.project_id.as_deref(),
             ..Auth::default()
-        }));
-        self.outbound.push(auth, Sender::Nobody);
+        });
+        self.outbound.push(0, super::encode(&auth), Sender::Nobody);
     }
 
     pub(super) fn handle_auth(&mut self, reply: &AuthReply<'_>) {
@@ -157,6 +170,8 @@ impl ClientCore {
         });
         self.session = Some(session.clone());
         let downtime = self.lost_at.map(|lost_at| self.now.saturating_since(lost_at));
+        // What did not stand again before the last loss either has been missing for longer.
+        self.restoring = downtime.map(|downtime| self.restoring.unwrap_or_default() + downtime);
         self.events.push_back(Event::Connected { session: session.clone(), downtime });
         for op in mem::take(&mut self.connecting) {
             self.settle(op, Outcome::Connected(session.clone()));
@@ -167,12 +182,19 @@ impl ClientCore {
         self.restore_subscriptions(reply.restored_subscriptions);
         self.restore_presence();
         self.restore_lobbies();
+        self.publishes.go_after(self.next_id);
+        self.schedule_refresh();
         self.flush_acks();
+        self.check_restored();
     }
 
     pub(super) fn handshake_timed_out(&mut self) {
         let error = match self.link {
             Link::Authenticating(_) => self.timeout(Op::Connect, self.config.auth_timeout),
+            Link::AwaitingToken => {
+                let wait = self.config.token_timeout.as_secs_f32();
+                Rejection::TokenUnavailable(alloc::format!("none came within {wait:.1} s").into()).into()
+            }
             _ => {
                 let detail =
                     alloc::format!("not open after {:.1} s", self.config.connect_timeout.as_secs_f32());
@@ -222,15 +244,22 @@ impl ClientCore {
         }
         if let Link::Ready { since, .. } = lost {
             self.lost_at = Some(self.now);
+            self.restoring = self.restoring.map(|downtime| downtime + self.now.saturating_since(since));
             // A session that broke at once is no success: the next delays must go on growing. Nor is one that was given up
-            // because the broker did not answer.
-            let answered = !matches!(cause, Error::Protocol(ProtocolError::Timeout { .. }));
+            // because the broker did not answer, unless it only does not know `reauth`.
+            let unanswered = |op: Op| op != Op::Reauth;
+            let answered =
+                !matches!(cause, Error::Protocol(ProtocolError::Timeout { op, .. }) if unanswered(op));
             if answered && self.now.saturating_since(since) >= self.config.reconnect.stable_after {
                 self.attempts = 0;
             }
         }
         let first = self.lost_at.is_none();
-        let reaction = Reaction::to(&cause);
+        let renewable = self.config.token == TokenSource::Provider;
+        let reaction = Reaction::to(&cause, renewable);
+        if renewable && (reaction == Reaction::RetryNow || Reaction::to(&cause, false) == Reaction::GiveUp) {
+            self.tokens.invalidate();
+        }
         let retry_in = if first && !self.config.retry_first_connect {
             None
         } else {
@@ -279,7 +308,7 @@ impl ClientCore {
         }
     }
 
-    /// Settles what cannot outlive its connection: publishes end, subscriptions wait for the next session.
+    /// Settles what cannot outlive its connection; the rest waits for the next session.
     fn settle_lost_connection(&mut self, cause: &Error) {
         self.lose_publishes(cause);
         self.lose_requests(cause);
@@ -288,11 +317,14 @@ impl ClientCore {
         self.outbound.clear();
         self.deadlines.clear();
         self.replay = Replay::default();
+        self.tokens.connection_lost();
     }
 
     /// Ends everything that waited for another session.
     fn become_idle(&mut self, cause: Error, was_connected: bool) {
         self.link = Link::Idle;
+        self.restoring = None;
+        self.end_publishes(&cause);
         self.end_subscriptions(&cause);
         self.end_presence(&cause);
         self.end_lobbies(&cause);

@@ -1,7 +1,7 @@
 //! Subscriptions: one per topic, kept across reconnects, confirmed by the broker.
 
 use alloc::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     string::{String, ToString},
     sync::Arc,
     vec::Vec,
@@ -63,6 +63,8 @@ pub(super) struct Registry {
     by_topic: HashMap<Arc<str>, SubscriptionId, FixedState>,
     /// Topics refused last on this connection.
     refused: VecDeque<Arc<str>>,
+    /// Those that stood before the connection was lost and do not stand again yet.
+    unrestored: BTreeSet<SubscriptionId>,
 }
 
 /// A subscription, for display.
@@ -123,7 +125,7 @@ impl Effective {
 impl Registry {
     pub(super) fn new(seed: u64) -> Self {
         let by_topic = HashMap::with_hasher(FixedState::with_seed(seed));
-        Self { by_id: BTreeMap::new(), by_topic, refused: VecDeque::new() }
+        Self { by_id: BTreeMap::new(), by_topic, refused: VecDeque::new(), unrestored: BTreeSet::new() }
     }
 
     pub(super) fn find(&self, topic: &str) -> Option<(Arc<str>, SubscriptionId)> {
@@ -156,13 +158,24 @@ impl Registry {
 
     pub(super) fn connection_lost(&mut self) {
         self.refused.clear();
-        for registration in self.by_id.values_mut() {
+        for (id, registration) in &mut self.by_id {
             registration.live = false;
+            if registration.confirmed.is_some() {
+                self.unrestored.insert(*id);
+            }
         }
+    }
+
+    pub(super) fn confirm(&mut self, id: SubscriptionId, options: Effective) {
+        let Some(registration) = self.by_id.get_mut(&id) else { return };
+        registration.live = registration.desired == options;
+        registration.confirmed = Some(options);
+        self.unrestored.remove(&id);
     }
 
     fn remove(&mut self, id: SubscriptionId) -> Option<Registration> {
         let registration = self.by_id.remove(&id)?;
+        self.unrestored.remove(&id);
         self.by_topic.remove(&registration.topic);
         Some(registration)
     }
@@ -193,8 +206,10 @@ impl ClientCore {
             self.request_or_wait(id, op);
             return Ok(op);
         };
+        let changing = self.filters_are_changing(id);
+        self.supersede_filter_changes(id);
         let Some(registration) = self.registry.by_id.get_mut(&id) else { return Ok(op) };
-        let same = registration.desired == desired;
+        let same = registration.desired == desired && !changing;
         registration.desired = desired;
         if !ready || !same || subscribe.refresh {
             self.request_or_wait(id, op);
@@ -234,6 +249,7 @@ impl ClientCore {
                 if let Some(registration) = self.registry.remove(id) {
                     self.settle_undone(registration.into_ops(), &Rejection::Superseded.into());
                 }
+                self.check_restored();
                 topic
             }
             None => Arc::from(topic),
@@ -263,7 +279,10 @@ impl ClientCore {
             if registration.waiters.is_empty() {
                 match registration.confirmed.clone() {
                     Some(before) => registration.desired = before,
-                    None => drop(self.registry.remove(id)),
+                    None => {
+                        let removed = self.registry.remove(id).map(Registration::into_ops);
+                        self.settle_undone(removed.into_iter().flatten(), &Rejection::Superseded.into());
+                    }
                 }
             }
             self.settle_undone([op], &abandoned);
@@ -302,10 +321,18 @@ impl ClientCore {
     }
 
     /// The request whose answer will decide about `id`, if one is on its way.
-    pub(super) fn latest_subscribe(&mut self, id: SubscriptionId) -> Option<&mut Request> {
-        let seq = self.registry.by_id.get(&id)?.latest?;
-        let index = self.request_index(seq)?;
-        self.requests.get_mut(index).filter(|request| request.is_live_subscribe(id))
+    fn latest_subscribe(&mut self, id: SubscriptionId) -> Option<&mut Request> {
+        let index = self.latest_index(id)?;
+        self.requests.get_mut(index)
+    }
+
+    pub(super) fn subscribe_is_under_way(&self, id: SubscriptionId) -> bool {
+        self.latest_index(id).is_some()
+    }
+
+    fn latest_index(&self, id: SubscriptionId) -> Option<usize> {
+        let index = self.request_index(self.registry.by_id.get(&id)?.latest?)?;
+        self.requests.get(index).is_some_and(|request| request.is_live_subscribe(id)).then_some(index)
     }
 
     fn request_or_wait(&mut self, id: SubscriptionId, op: OpId) {
@@ -339,15 +366,13 @@ impl ClientCore {
         };
         let RequestKind::Subscribe(id, options) = request.kind else { return };
         self.unanswered_restores = 0;
-        if let Some(registration) = self.registry.by_id.get_mut(&id) {
-            registration.live = registration.desired == options;
-            registration.confirmed = Some(options);
-            if !request.ops.is_empty() {
-                registration.seen.clear();
-            }
+        self.registry.confirm(id, options);
+        if let Some(registration) = self.registry.by_id.get_mut(&id).filter(|_| !request.ops.is_empty()) {
+            registration.seen.clear();
         }
         self.settle_all(request.ops, &Outcome::Subscribed { subscription: id, load_balance });
         self.advance_filters(id);
+        self.check_restored();
     }
 
     /// The broker confirms what it had refused: its refusal of an untracked publish was taken for the refusal of the
@@ -377,7 +402,7 @@ impl ClientCore {
         error: ServerError,
     ) {
         self.settle_all(ops, &Outcome::Refused(error.clone().into()));
-        if self.latest_subscribe(id).is_some() {
+        if self.subscribe_is_under_way(id) {
             // A later request decides.
             return;
         }
@@ -408,6 +433,7 @@ impl ClientCore {
         if confirmed {
             self.events.push_back(Event::SubscriptionEnded { subscription, topic, cause });
         }
+        self.check_restored();
     }
 
     pub(super) fn subscribe_timed_out(
@@ -417,7 +443,7 @@ impl ClientCore {
         restore: bool,
         error: Error,
     ) {
-        if self.latest_subscribe(id).is_some() {
+        if self.subscribe_is_under_way(id) {
             return;
         }
         let Some(registration) = self.registry.by_id.get(&id) else { return };
@@ -468,9 +494,9 @@ impl ClientCore {
             let mut found =
                 restored.iter().filter(|entry| entry.topic == &*registration.topic && entry.is_certain());
             if found.any(|entry| registration.desired.is_restored_as(entry, &actor_id)) {
-                registration.live = true;
-                registration.confirmed = Some(registration.desired.clone());
                 let load_balance = registration.desired.load_balance;
+                let options = registration.desired.clone();
+                self.registry.confirm(id, options);
                 self.settle_all(waiters, &Outcome::Subscribed { subscription: id, load_balance });
                 self.advance_filters(id);
             } else {
@@ -481,6 +507,17 @@ impl ClientCore {
             if self.registry.find(entry.topic).is_none() {
                 self.send_unsubscribe(entry.topic.to_string().into(), Ops::new());
             }
+        }
+    }
+
+    /// Reports when the last subscription stands again after a reconnect.
+    pub(super) fn check_restored(&mut self) {
+        let restored = self.link_is_ready() && self.registry.unrestored.is_empty();
+        if let Some(downtime) = self.restoring.filter(|_| restored) {
+            self.restoring = None;
+            let possible_gap =
+                self.registry.by_id.values().any(|registration| registration.confirmed.is_some());
+            self.events.push_back(Event::Restored { downtime, possible_gap });
         }
     }
 
@@ -495,6 +532,11 @@ impl ClientCore {
 }
 
 impl Registration {
+    /// Whether a subscribe was sent after the request numbered `seq`.
+    pub(super) fn was_subscribed_after(&self, seq: u64) -> bool {
+        self.latest > Some(seq)
+    }
+
     /// The commands that wait for something that will not come.
     fn into_ops(self) -> impl Iterator<Item = OpId> {
         self.waiters.into_iter().chain(self.filter_changes.into_iter().filter_map(|(op, _)| op))

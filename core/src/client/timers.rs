@@ -17,22 +17,31 @@ pub(super) enum Timer {
     LobbyKeepAlive,
     /// Reading has been paused for as long as brokers bear.
     MaxPause,
+    /// The broker takes another publish.
+    Pacing,
     /// The room must be asked who is there.
     PresenceRefetch,
+    /// A publish has waited for too long.
+    PublishExpiry,
     /// The next attempt to connect is due.
     Reconnect,
+    /// The token ends soon.
+    TokenRefresh,
 }
 
 impl Timer {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::AckFlush,
         Self::Drain,
         Self::Handshake,
         Self::Heartbeat,
         Self::LobbyKeepAlive,
         Self::MaxPause,
+        Self::Pacing,
         Self::PresenceRefetch,
+        Self::PublishExpiry,
         Self::Reconnect,
+        Self::TokenRefresh,
     ];
 
     /// The name in `explain()`.
@@ -43,9 +52,12 @@ impl Timer {
             Self::Handshake => "give up the handshake",
             Self::Heartbeat => "send a heartbeat",
             Self::LobbyKeepAlive => "keep lobbies alive",
+            Self::Pacing => "publish more",
+            Self::PublishExpiry => "give up a publish that waits",
             Self::PresenceRefetch => "ask who is in the room",
             Self::MaxPause => "read again although the application is behind",
             Self::Reconnect => "connect again",
+            Self::TokenRefresh => "replace the token",
         }
     }
 }

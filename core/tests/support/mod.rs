@@ -3,6 +3,8 @@
 // Each test binary uses its own part of this.
 #![allow(dead_code)]
 
+mod rooms;
+
 use std::{collections::BTreeMap, mem, time::Duration};
 
 use bytes::{Bytes, BytesMut};
@@ -11,6 +13,9 @@ use nolag_core::{
     Publish, Subscribe, TransportError, TransportErrorKind, TransportEvent, TransportEventKind, TransportId,
     wire::{AuthReply, ClientFrame, ErrorFrame, Filter, QoS, RawValue, ServerFrame, Text, write},
 };
+
+#[allow(unused_imports)]
+pub(crate) use rooms::*;
 
 /// The token of every configuration made here.
 pub(crate) const TOKEN: &str = "at_live_0123456789ab.tokenthatmustnotleak";
@@ -36,6 +41,11 @@ pub(crate) fn with(change: impl FnOnce(&mut Config)) -> Config {
     let mut config = config();
     change(&mut config);
     config
+}
+
+/// A client that publishes as fast as it is told to.
+pub(crate) fn unpaced() -> Config {
+    with(|config| config.publish_rate = None)
 }
 
 pub(crate) fn named() -> Config {
@@ -176,6 +186,21 @@ impl Peer {
         op
     }
 
+    /// Publishes to `demo/general/t{n}` for each number; frames then show which is which.
+    pub(crate) fn publish_each(&mut self, numbers: std::ops::Range<usize>) -> Vec<OpId> {
+        numbers.map(|n| self.publish(&format!("demo/general/t{n}"))).collect()
+    }
+
+    pub(crate) fn provide(&mut self, token: &str, valid_for: impl Into<Option<Duration>>) {
+        self.core.provide_token(self.now, token, valid_for.into());
+        self.pump();
+    }
+
+    pub(crate) fn token_unavailable(&mut self, reason: &str) {
+        self.core.token_unavailable(self.now, reason);
+        self.pump();
+    }
+
     pub(crate) fn ack(&mut self, msg_id: &str) {
         self.core.ack(self.now, msg_id);
         self.pump();
@@ -242,6 +267,14 @@ impl Peer {
 
     pub(crate) fn published(&mut self, msg_ref: &str) {
         self.answer(&ServerFrame::Published { topic: Text::Str(TOPIC), msg_ref: Text::Str(msg_ref) });
+    }
+
+    /// Refuses a publish because it came too soon.
+    pub(crate) fn too_soon(&mut self, msg_ref: &str) {
+        let (topic, msg_ref) = (Some(Text::Str(TOPIC)), Some(Text::Str(msg_ref)));
+        let error = "rate_limit_exceeded";
+        let refusal = ErrorFrame { error, code: Some(42910), topic, msg_ref, ..ErrorFrame::default() };
+        self.answer(&ServerFrame::Error(refusal));
     }
 
     /// An error about a topic and nothing else.
@@ -372,6 +405,15 @@ impl Peer {
         mem::take(&mut self.sent)
     }
 
+    /// The references of the publishes sent since last asked, other frames being forgotten.
+    pub(crate) fn refs(&mut self) -> Vec<String> {
+        let reference = |frame: Bytes| match decode(&frame) {
+            ClientFrame::Publish(publish) => publish.msg_ref.map(String::from),
+            _ => None,
+        };
+        self.frames().into_iter().filter_map(reference).collect()
+    }
+
     /// The one frame sent since last asked.
     pub(crate) fn frame(&mut self) -> Bytes {
         let mut frames = self.frames();
@@ -401,6 +443,11 @@ impl Peer {
     pub(crate) fn opened(&mut self) -> usize {
         let opens = |action: &Action| matches!(action, Action::OpenTransport { .. });
         self.actions().iter().filter(|action| opens(action)).count()
+    }
+
+    /// How often a token was asked for since last asked.
+    pub(crate) fn tokens_asked(&mut self) -> usize {
+        self.actions().iter().filter(|action| **action == Action::NeedToken).count()
     }
 
     /// Everything but outcomes, since last asked.
@@ -445,7 +492,19 @@ pub(crate) fn describe(frame: &ClientFrame<'_>) -> String {
             format!("auth{reconnect}{client_id}")
         }
         ClientFrame::BatchAck { msg_ids } => format!("batchAck {}", msg_ids.join(" ")),
+        ClientFrame::GetLobbyPresence { lobby_id } => format!("getLobbyPresence {lobby_id}"),
+        ClientFrame::GetPresence { room_id } => format!("getPresence {}", room_id.unwrap_or("nowhere")),
+        ClientFrame::LobbySubscribe { lobby_id } => format!("lobbySubscribe {lobby_id}"),
+        ClientFrame::LobbyUnsubscribe { lobby_id } => format!("lobbyUnsubscribe {lobby_id}"),
+        ClientFrame::Presence { room_id, data } => {
+            format!("presence {}={}", room_id.unwrap_or("nowhere"), value_in_words(*data))
+        }
         ClientFrame::Publish(publish) => format!("publish {}", publish.topic),
+        ClientFrame::Reauth { .. } => "reauth".into(),
+        ClientFrame::SetFilters { topic, filters } => {
+            let names: Vec<_> = filters.iter().map(Filter::canonical).collect();
+            format!("setFilters {topic} {}", names.join(","))
+        }
         ClientFrame::Subscribe(subscribe) => {
             let mut text = format!("subscribe {}", subscribe.topic);
             if let Some(qos) = subscribe.qos {
