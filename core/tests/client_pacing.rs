@@ -155,7 +155,8 @@ fn other_frames_overtake_a_publish_that_is_held_back() {
     let msg_ref = peer.last_ref();
     peer.subscribe(TOPIC);
     peer.unsubscribe(TOPIC);
-    let overtaken = ["publish demo/general/t0", &format!("subscribe {TOPIC}"), &format!("unsubscribe {TOPIC}")];
+    let overtaken =
+        ["publish demo/general/t0", &format!("subscribe {TOPIC}"), &format!("unsubscribe {TOPIC}")];
     assert_eq!(peer.sent(), overtaken);
     peer.published(&msg_ref);
     peer.advance(secs(1));

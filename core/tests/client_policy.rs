@@ -3,8 +3,8 @@
 mod support;
 
 use nolag_core::{
-    Config, Error, Event, OfflinePolicy, OpId, Outcome, Publish, ReconnectPolicy, Rejection, ResendPolicy, Status,
-    TransportErrorKind,
+    Config, Error, Event, OfflinePolicy, OpId, Outcome, Publish, ReconnectPolicy, Rejection, ResendPolicy,
+    Status, TransportErrorKind,
 };
 use support::*;
 
@@ -80,7 +80,11 @@ fn by_default_a_publish_without_a_session_is_refused() {
     let mut peer = reconnecting(config());
     assert_eq!(refused(&mut peer), Rejection::NotConnected.into());
     let mut peer = reconnecting(at_least_once());
-    assert_eq!(refused(&mut peer), Rejection::NotConnected.into(), "what was sent is kept, nothing new is taken");
+    assert_eq!(
+        refused(&mut peer),
+        Rejection::NotConnected.into(),
+        "what was sent is kept, nothing new is taken"
+    );
 }
 
 #[test]
@@ -264,12 +268,8 @@ fn what_is_subscribed_is_restored_before_queued_publishes_leave() {
     peer.publish_each(0..1);
     peer.subscribe("demo/general/more");
     peer.reconnect();
-    let expected = [
-        "auth",
-        "subscribe demo/general/replies",
-        "subscribe demo/general/more",
-        "publish demo/general/t0",
-    ];
+    let expected =
+        ["auth", "subscribe demo/general/replies", "subscribe demo/general/more", "publish demo/general/t0"];
     assert_eq!(peer.sent(), expected, "or the answer to what is published would be missed");
 }
 
@@ -490,7 +490,10 @@ fn when_it_happens_again_it_is_refused_and_the_rest_goes_on() {
         peer.close(code);
         let Outcome::Refused(error) = peer.outcome(ops[1]) else { panic!("not refused") };
         assert_eq!(error.error, "connection_closed");
-        assert!(error.detail.as_deref().is_some_and(|detail| detail.contains(&code.to_string())), "{error:?}");
+        assert!(
+            error.detail.as_deref().is_some_and(|detail| detail.contains(&code.to_string())),
+            "{error:?}"
+        );
         peer.reconnect();
         assert_eq!(peer.sent(), auth_and([3]));
         assert!(peer.is_pending(ops[3]));
@@ -507,6 +510,24 @@ fn one_that_is_cleared_clears_no_other() {
     peer.reconnect();
     assert_eq!(peer.sent(), auth_and([3]), "now the next is suspected, and may try once more");
     assert!(peer.is_pending(ops[3]));
+}
+
+#[test]
+fn a_suspect_waits_until_everything_else_stands_again() {
+    let mut peer = Peer::connected(at_least_once());
+    peer.subscription(TOPIC);
+    let op = peer.publish_each(0..2)[0];
+    peer.close(1011);
+    peer.forget();
+    peer.reconnect();
+    assert_eq!(peer.sent(), ["auth".to_owned(), format!("subscribe {TOPIC}")]);
+    peer.close(1011);
+    assert!(peer.is_pending(op), "it was not this one");
+    peer.forget();
+    peer.reconnect();
+    peer.sent();
+    peer.subscribed(TOPIC);
+    assert_eq!(peer.sent(), topics([0]));
 }
 
 #[test]

@@ -238,6 +238,17 @@ fn the_room_is_asked_once_for_several_doubts() {
 }
 
 #[test]
+fn a_list_that_comes_in_time_settles_the_doubt_without_asking() {
+    let mut peer = present();
+    peer.fetch_presence(ROOM);
+    peer.leaves("a");
+    peer.presence_list(ROOM, &[online(ACTOR, "me")]);
+    peer.sent();
+    peer.advance(secs(1));
+    assert!(peer.sent().is_empty());
+}
+
+#[test]
 fn a_leave_of_somebody_never_seen_makes_the_client_ask() {
     let mut peer = present_with(&[]);
     peer.leaves("stranger");

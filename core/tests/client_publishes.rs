@@ -382,7 +382,11 @@ fn too_much_at_once_is_refused_until_outcomes_come() {
     let bytes = peer.frames().iter().map(|frame| frame.len()).sum();
     let publish = Publish::new(TOPIC, payload("x"));
     let full = refused_publish(&mut peer, publish);
-    assert_eq!(full, Rejection::Full { pending: 3, bytes }.into(), "what was sent is held until it is answered");
+    assert_eq!(
+        full,
+        Rejection::Full { pending: 3, bytes }.into(),
+        "what was sent is held until it is answered"
+    );
     peer.published(&msg_ref);
     assert_eq!(peer.outcome(first), Outcome::Acked);
     peer.publish(TOPIC);

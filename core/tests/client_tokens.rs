@@ -549,12 +549,15 @@ fn a_first_token_that_is_denied_is_reported_at_once() {
 #[test]
 fn without_a_provider_there_is_nothing_to_try_again_with() {
     type Loss = fn(&mut Peer);
-    let losses: [Loss; 3] =
-        [|peer| peer.close(4001), |peer| peer.close(4003), |peer| {
+    let losses: [Loss; 3] = [
+        |peer| peer.close(4001),
+        |peer| peer.close(4003),
+        |peer| {
             peer.close(1006);
             peer.reopen();
             peer.deny("access_denied");
-        }];
+        },
+    ];
     for lose in losses {
         let mut peer = Peer::default_connected();
         lose(&mut peer);

@@ -400,6 +400,8 @@ impl ClientCore {
             listed.push(member.shown(entry.actor_token_id));
         }
         if self.presence.room.as_deref() == Some(&*request.key) {
+            // Whatever was in doubt before this list came is settled by it.
+            self.timers.stop(Timer::PresenceRefetch);
             self.refresh_members(&request.key, members);
         }
         self.settle_all(request.ops, &Outcome::Presence(listed.into()));

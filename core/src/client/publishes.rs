@@ -231,6 +231,10 @@ impl ClientCore {
         if !self.link_is_ready() || self.outbound.precedes(self.publishes.after) {
             return None;
         }
+        if self.publishes.suspect.is_some() && self.restoring.is_some() {
+            // If the broker closed the connection now, it could be for either.
+            return None;
+        }
         let next = self.publishes.next(self.now, self.config.publish_rate);
         if next.is_none() {
             self.schedule_publishes();

@@ -60,15 +60,29 @@ pub struct Limits {
     pub max_frame_bytes: Option<usize>,
     /// Silence after which the connection is closed with 1000.
     pub idle_timeout: Option<Duration>,
+    /// Bytes that may wait in a [`Server`](crate::Server) for a client that reads too slowly; more closes with 1013,
+    /// ahead of what waits. The limit and the code are this broker's own: nothing is recorded of real brokers that run
+    /// into it.
+    pub max_queued_bytes: Option<usize>,
+    /// Time after which a [`Server`](crate::Server) cuts a client that takes nothing at all, without a close frame: its
+    /// socket takes none either.
+    pub stalled_reader_timeout: Option<Duration>,
 }
 
 impl Limits {
-    /// No limits at all.
-    pub const NONE: Self =
-        Self { publishes_per_second: None, max_data_bytes: None, max_frame_bytes: None, idle_timeout: None };
+    /// None of these limits. What bounds memory on purpose stays: a [`Server`](crate::Server) reads no message of more
+    /// than 64 MiB, and [`BrokerCore`](crate::BrokerCore) says what it remembers at most.
+    pub const NONE: Self = Self {
+        publishes_per_second: None,
+        max_data_bytes: None,
+        max_frame_bytes: None,
+        idle_timeout: None,
+        max_queued_bytes: None,
+        stalled_reader_timeout: None,
+    };
 }
 
-/// The limits of real brokers.
+/// The limits of real brokers; 16 MiB may wait for a client, and one that takes nothing is cut after 30 s.
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -76,6 +90,8 @@ impl Default for Limits {
             max_data_bytes: Some(MAX_DATA_BYTES),
             max_frame_bytes: Some(MAX_FRAME_BYTES),
             idle_timeout: Some(Duration::from_secs(60)),
+            max_queued_bytes: Some(16 << 20),
+            stalled_reader_timeout: Some(Duration::from_secs(30)),
         }
     }
 }

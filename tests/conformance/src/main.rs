@@ -9,6 +9,7 @@ use std::{
 use clap::{Parser, Subcommand, ValueEnum};
 use nolag_conformance::{
     broker::Allowed,
+    client::Different,
     leniency::RULES,
     mode::Mode,
     report::{RunError, Summary, run},
@@ -24,7 +25,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Checks a directory of recordings against the codec and our broker. One check is one file in one mode.
+    /// Checks a directory of recordings against the codec, our client and our broker. One check is one file in one mode.
     #[command(after_long_help = leniency_help())]
     Traces {
         /// Directory with recordings (*.jsonl).
@@ -39,6 +40,8 @@ enum Command {
 enum Modes {
     /// Our broker answers as the recorded one did.
     Broker,
+    /// Our client sends what the recorded clients sent, and reports what the recorded broker said.
+    Client,
     /// Broker messages are read without losing anything.
     Decode,
     /// Client messages are what our encoder sends for the same intent.
@@ -51,15 +54,17 @@ impl Modes {
     fn list(self) -> &'static [Mode] {
         match self {
             Self::Broker => &[Mode::Broker],
+            Self::Client => &[Mode::Client],
             Self::Decode => &[Mode::Decode],
             Self::Encode => &[Mode::Encode],
-            Self::All => &[Mode::Decode, Mode::Encode, Mode::Broker],
+            Self::All => &[Mode::Decode, Mode::Encode, Mode::Client, Mode::Broker],
         }
     }
 }
 
 fn leniency_help() -> String {
-    let rules = RULES.iter().copied().chain(Allowed::ALL.map(Allowed::rule));
+    let rules = RULES.iter().copied();
+    let rules = rules.chain(Different::ALL.map(Different::rule)).chain(Allowed::ALL.map(Allowed::rule));
     let rules = rules.map(|rule| format!("  {}: {}\n      because {}\n", rule.mode, rule.what, rule.why));
     format!("What may differ:\n{}", rules.collect::<String>())
 }

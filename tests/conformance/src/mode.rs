@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::{
-    broker, decode, encode,
+    broker, client, decode, encode,
     trace::{Peer, Trace},
     value::Values,
 };
@@ -13,6 +13,8 @@ use crate::{
 pub enum Mode {
     /// Our broker answers as the recorded one did.
     Broker,
+    /// Our client sends what the recorded clients sent, and reports what the recorded broker said.
+    Client,
     /// Broker messages are read without losing anything.
     Decode,
     /// Client messages are what our encoder sends for the same intent.
@@ -23,6 +25,7 @@ impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Broker => "broker",
+            Self::Client => "client",
             Self::Decode => "decode",
             Self::Encode => "encode",
         })
@@ -68,6 +71,11 @@ impl Mode {
                 let replayed = broker::replay(trace).outcome;
                 findings.extend(replayed.findings);
                 return Outcome { frames: replayed.frames, findings };
+            }
+            Self::Client => {
+                let lived = client::live(trace).outcome;
+                findings.extend(lived.findings);
+                return Outcome { frames: lived.frames, findings };
             }
             Self::Decode => (Peer::Broker, decode::check_message),
             Self::Encode => (Peer::Client, encode::check_message),

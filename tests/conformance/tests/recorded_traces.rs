@@ -7,10 +7,12 @@ use std::{
 
 use nolag_conformance::{
     broker::{Allowed, replay},
+    client::{Different, live},
     mode::Mode,
     report::{Summary, run},
-    trace::{Peer, Trace, What},
+    trace::{Body, Line, Peer, Trace, What},
 };
+use nolag_core::wire::ServerFrame;
 use serde_json::{Map, Value as Json};
 
 fn directory() -> &'static Path {
@@ -45,6 +47,89 @@ fn every_client_message_is_encoded_as_recorded() {
 #[test]
 fn our_broker_answers_every_client_as_recorded() {
     passes(Mode::Broker);
+}
+
+#[test]
+fn our_client_sends_and_reports_what_was_recorded() {
+    passes(Mode::Client);
+}
+
+#[test]
+fn everything_that_the_client_does_otherwise_is_needed_and_documented() {
+    let mut needed = BTreeSet::new();
+    for path in paths() {
+        needed.extend(live(&Trace::load(&path)).different);
+    }
+    assert_eq!(needed, BTreeSet::from(Different::ALL));
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/broker-differences.md");
+    let page = std::fs::read_to_string(page).expect("the page on differences");
+    for different in Different::ALL {
+        assert!(page.contains(&format!("| `{}` |", different.name())), "{} is not there", different.name());
+    }
+}
+
+#[test]
+fn the_client_misses_every_recorded_answer_that_is_left_out() {
+    let answers = [
+        "auth",
+        "published",
+        "subscribed",
+        "unsubscribed",
+        "filtersUpdated",
+        "presenceList",
+        "lobbySubscribed",
+        "lobbyUnsubscribed",
+        "lobbyPresenceList",
+    ];
+    let mut missed: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut unnoticed = BTreeSet::new();
+    for path in paths() {
+        let trace = Trace::load(&path);
+        // A client whose connection breaks cannot tell what would have come.
+        let ends_well = |line: &Line| match &line.what {
+            What::Event { name, conn, keys } if name == "close" => {
+                conn.filter(|_| keys.get("by").is_some_and(|by| by == "client") && keys["code"] == 1000)
+            }
+            _ => None,
+        };
+        let end_well: BTreeSet<u64> = trace.lines.iter().filter_map(ends_well).collect();
+        if trace.lines.len() > 100 {
+            continue;
+        }
+        let not_ours: BTreeSet<usize> =
+            live(&trace).outcome.findings.iter().map(|finding| finding.line).collect();
+        for (index, line) in trace.lines.iter().enumerate() {
+            let What::Message(message) = &line.what else { continue };
+            let Body::Binary(bytes) = &message.body else { continue };
+            let kind = ServerFrame::decode(bytes).ok().map(|frame| frame.type_name());
+            let kind = answers.into_iter().find(|answer| kind == Some(answer));
+            // What answers a frame that is not ours may come or not.
+            let before = trace.lines[..index].iter().rev();
+            let asked = before.into_iter().find(|line| {
+                matches!(&line.what, What::Message(sent) if sent.from == Peer::Client && sent.conn == message.conn)
+            });
+            let ours = asked.is_some_and(|line| !not_ours.contains(&line.number));
+            let ours = ours && end_well.contains(&message.conn);
+            let (Some(kind), true) = (kind.filter(|_| message.from == Peer::Broker), ours) else { continue };
+            let mut without = trace.clone();
+            without.lines.remove(index);
+            match live(&without).outcome.passed() {
+                true => _ = unnoticed.insert((trace.header.scenario.clone(), kind)),
+                false => *missed.entry(kind).or_default() += 1,
+            }
+        }
+    }
+    // A later refusal on the same topic looks like the answer; a lobby that is watched already is joined without a frame.
+    let expected = [
+        ("filters-errors", "subscribed"),
+        ("grant-subscribe-only", "subscribed"),
+        ("lobby-map-expiry", "lobbySubscribed"),
+        ("lobby-observer", "lobbySubscribed"),
+    ];
+    let expected = expected.map(|(scenario, kind)| (scenario.to_owned(), kind));
+    assert_eq!(unnoticed, BTreeSet::from(expected));
+    assert_eq!(missed.keys().copied().collect::<BTreeSet<_>>(), BTreeSet::from(answers));
+    assert!(missed.values().sum::<usize>() > 200, "{missed:?}");
 }
 
 #[test]
@@ -151,6 +236,47 @@ fn only_ill_formed_client_messages_are_left_out() {
         ("text-json-invalid", 5),
         ("unknown-type-ignored", 13),
         ("wrong-type-crash", 7),
+        ("wrong-type-tolerated", 9),
+    ];
+    assert_eq!(left_out, expected.map(|(scenario, n)| (scenario.to_owned(), n)).into());
+}
+
+#[test]
+fn only_frames_that_our_client_would_not_send_go_past_it() {
+    let mut left_out: BTreeMap<String, usize> = BTreeMap::new();
+    for path in paths() {
+        let trace = Trace::load(&path);
+        let findings = live(&trace).outcome.findings;
+        match findings.iter().filter(|finding| finding.text.starts_with("not ours: ")).count() {
+            0 => {}
+            n => _ = left_out.insert(trace.header.scenario, n),
+        }
+    }
+    // Recordings that are about what clients must not send, or send what ours refuses before it is sent.
+    let expected = [
+        ("ack-and-batch-ack", 2),
+        ("auth-bad-token-then-retry", 2),
+        ("auth-field-variants", 11),
+        ("auth-twice-same-socket", 1),
+        ("connection-limit-reached", 3),
+        ("filters-and-group", 2),
+        ("filters-errors", 16),
+        ("frame-over-1mib", 2),
+        ("idle-close", 1),
+        ("malformed-msgpack", 10),
+        ("message-size-boundary", 1),
+        ("message-too-large", 2),
+        ("missing-required-keys", 12),
+        ("msgref-variants", 8),
+        ("not-authenticated", 11),
+        ("presence-edge-cases", 1),
+        ("publish-echo-false", 1),
+        ("subscribe-qos-and-topics", 3),
+        ("text-json", 9),
+        ("text-json-invalid", 6),
+        ("unknown-type-ignored", 14),
+        ("wildcard-grant-and-subscription", 2),
+        ("wrong-type-crash", 6),
         ("wrong-type-tolerated", 9),
     ];
     assert_eq!(left_out, expected.map(|(scenario, n)| (scenario.to_owned(), n)).into());

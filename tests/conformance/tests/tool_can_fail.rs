@@ -157,7 +157,7 @@ fn unreadable_lines_fail_in_every_mode() {
         "oops".to_owned(),
         json!({"t": 0, "dir": "c2s", "hex": ""}).to_string(),
     ];
-    for mode in ["decode", "encode", "broker"] {
+    for mode in ["decode", "encode", "client", "broker"] {
         fails(
             &format!("unreadable-{mode}"),
             mode,
@@ -224,6 +224,10 @@ fn payloads_of_any_depth_are_compared() {
 
 /// A recording of one client that subscribes and publishes, with `end` in place of the last answers.
 fn session(name: &str, header: serde_json::Value, end: &[String]) -> (String, Option<i32>) {
+    session_in("broker", name, header, end)
+}
+
+fn session_in(mode: &str, name: &str, header: serde_json::Value, end: &[String]) -> (String, Option<i32>) {
     let directory = directory(name);
     let grant =
         json!({"pattern": "a/r/t", "topic": "r1/t", "app_id": "app", "room_id": "r1", "room_slug": "r"});
@@ -244,7 +248,7 @@ fn session(name: &str, header: serde_json::Value, end: &[String]) -> (String, Op
     ];
     lines.extend_from_slice(end);
     fs::write(directory.join("session.jsonl"), lines.join("\n")).expect("written");
-    let output = check(&directory, "broker");
+    let output = check(&directory, mode);
     (String::from_utf8(output.stdout).expect("text"), output.status.code())
 }
 
@@ -299,6 +303,69 @@ fn other_answers_of_our_broker_are_explained_by_field() {
     }
 }
 
+fn closed_by_client(code: u16) -> String {
+    json!({"t": 0.3, "conn": 1, "event": "close", "by": "client", "code": code, "reason": ""}).to_string()
+}
+
+#[test]
+fn a_session_that_our_client_lives_alike_passes() {
+    let header = json!({"scenario": "session", "auth": "tokens.json"});
+    let end = [acknowledged(), delivered(7), closed_by_client(1000)];
+    let (report, status) = session_in("client", "life-alike", header, &end);
+    assert_eq!(status, Some(0), "{report}");
+}
+
+#[test]
+fn what_our_client_does_otherwise_is_explained() {
+    let header = json!({"scenario": "session", "auth": "tokens.json"});
+    let grouped = from_client(json!({"type": "subscribe", "topic": "a/r/u", "loadBalanceGroup": "g"}));
+    let refused = from_broker(json!({"type": "error", "error": "unknown_topic", "topic": "a/r/t"}));
+    let cases = [
+        (vec![delivered(7), closed_by_client(1000)], "session.jsonl:9: line 7 was never answered"),
+        (vec![delivered(7)], "session.jsonl:7: no outcome"),
+        (vec![acknowledged(), acknowledged()], "session.jsonl:9: answers nothing that was asked: {"),
+        (vec![acknowledged(), refused], "session.jsonl:9: answers nothing that was asked: {"),
+        (vec![acknowledged(), line("s2c", "c1")], "session.jsonl:9: the recorded message is not MessagePack"),
+        (
+            vec![acknowledged(), from_broker(json!({"type": "teleported"}))],
+            "session.jsonl:9: answers nothing that was asked: {\"type\": \"teleported\"}",
+        ),
+        (
+            // Our client names a group only where there is one.
+            vec![acknowledged(), grouped],
+            "session.jsonl:9: frame of line 9: field \"loadBalanceGroup\": expected \"g\", got nothing",
+        ),
+        (vec![acknowledged(), closed_by_client(1001)], "session.jsonl:9: expected a close with Some(1001)"),
+    ];
+    for (number, (end, expected)) in cases.into_iter().enumerate() {
+        let name = format!("life-other-{number}");
+        let (report, status) = session_in("client", &name, header.clone(), &end);
+        assert!(report.contains(expected) && status == Some(1), "{expected:?} is not in\n{report}");
+    }
+}
+
+#[test]
+fn frames_that_go_past_our_client_are_named() {
+    let header = json!({"scenario": "session", "auth": "tokens.json"});
+    let text = json!({"type": "unsubscribe", "topic": "a/r/t"}).to_string();
+    let end = [
+        acknowledged(),
+        from_client(json!({"type": "unsubscribe", "topic": 7})),
+        from_broker(json!({"type": "unsubscribed", "topic": 7})),
+        json!({"t": 0.2, "conn": 1, "dir": "c2s", "text": text}).to_string(),
+        json!({"t": 0.2, "conn": 1, "dir": "s2c", "hex":
+            message_pack(json!({"type": "unsubscribed", "topic": "a/r/t"}))})
+        .to_string(),
+        closed_by_client(1000),
+    ];
+    let (report, status) = session_in("client", "life-past", header, &end);
+    let reasons = ["9: not ours: field \"topic\" has the wrong type", "11: not ours: text; our client"];
+    for expected in reasons {
+        assert!(report.contains(expected), "{expected:?} is not in\n{report}");
+    }
+    assert_eq!(status, Some(0), "{report}");
+}
+
 #[test]
 fn a_missing_token_file_fails_the_session() {
     let header = json!({"scenario": "session", "auth": "other.json"});
@@ -327,14 +394,17 @@ fn files_are_checked_in_the_order_of_their_names() {
         [
             "ok   a  decode",
             "ok   a  encode",
+            "ok   a  client",
             "ok   a  broker",
             "ok   b  decode",
             "ok   b  encode",
+            "ok   b  client",
             "ok   b  broker",
             "ok   c  decode",
             "ok   c  encode",
+            "ok   c  client",
             "ok   c  broker",
-            "9 passed, 0 failed"
+            "12 passed, 0 failed"
         ]
     );
 }

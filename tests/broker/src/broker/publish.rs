@@ -88,9 +88,8 @@ impl BrokerCore {
         let echo = map.bool(Key::Echo) != Some(false);
         let mut msg_id = self.record_messages.then(|| self.random.uuid());
         if self.rules.unwraps_envelopes {
-            if msg_id.is_none()
-                && let Some((id, inner)) = unwrap_recorded(&data)
-            {
+            let recorded = if msg_id.is_none() { unwrap_recorded(&data) } else { None };
+            if let Some((id, inner)) = recorded {
                 (msg_id, data) = (Some(id), inner);
             }
             if echo {

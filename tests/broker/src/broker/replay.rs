@@ -63,9 +63,8 @@ impl History {
     pub(super) fn take(&mut self, number: u64, group: &str) {
         let first = self.messages.front().map_or(u64::MAX, |kept| kept.number);
         let index = number.checked_sub(first).and_then(|index| usize::try_from(index).ok());
-        if let Some(kept) = index.and_then(|index| self.messages.get_mut(index))
-            && kept.taken_by.insert(group.into())
-        {
+        let kept = index.and_then(|index| self.messages.get_mut(index));
+        if kept.is_some_and(|kept| kept.taken_by.insert(group.into())) {
             self.bytes += taken_size(group);
         }
     }

@@ -16,42 +16,49 @@ use tokio::{
     time,
 };
 
-use super::task::{Event, Outgoing, Peer};
+use super::task::{Event, Outgoing, Peer, TOO_SLOW};
 use crate::ConnectionId;
 
 /// Messages up to here are read whole, so that the broker can refuse them in its own way. Larger ones end the
 /// connection without a close frame.
 pub(super) const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
-/// A client that takes nothing for this long is cut.
-const STALLED_AFTER: Duration = Duration::from_secs(30);
-
 /// How long a closed connection waits for the client's close frame.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Serves one connection until it ends.
-pub(super) async fn serve(socket: WebSocket, events: mpsc::Sender<Event>) {
+pub(super) async fn serve(socket: WebSocket, events: mpsc::Sender<Event>, stalled_after: Option<Duration>) {
     let (outbox, to_write) = mpsc::unbounded_channel();
     let queued_bytes = Arc::new(AtomicUsize::new(0));
     let (lifeline, cut) = oneshot::channel();
-    let peer = Peer { outbox, queued_bytes: queued_bytes.clone(), _lifeline: lifeline };
+    let peer = Peer { outbox, queued_bytes: queued_bytes.clone(), lifeline: Some(lifeline) };
     let (id, assigned) = oneshot::channel();
     if events.send(Event::Opened { peer, id }).await.is_err() {
         return;
     }
     let Ok(conn) = assigned.await else { return };
-    let (sink, stream) = socket.split();
-    tokio::select! {
-        _ = cut => {}
-        () = read(conn, stream, &events) => {}
-        () = write(conn, sink, to_write, &queued_bytes) => {}
+    let (mut sink, mut stream) = socket.split();
+    let too_slow = tokio::select! {
+        word = cut => word.is_ok(),
+        () = read(conn, &mut stream, &events) => false,
+        () = write(conn, &mut sink, to_write, &queued_bytes, stalled_after) => false,
+    };
+    if too_slow {
+        let (code, reason) = TOO_SLOW;
+        let closing = async {
+            let sent = sink.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
+            // Its answer is the last that it says. A socket with unread input would be reset, and the frame lost.
+            while sent.is_ok() && matches!(stream.next().await, Some(Ok(_))) {}
+        };
+        // Whoever takes nothing by then is cut.
+        let _ = time::timeout(CLOSE_PATIENCE, closing).await;
     }
     // Fails only when the broker is gone too.
     let _ = events.send(Event::Closed(conn)).await;
 }
 
 /// Reports what the client sends, until it closes or the socket breaks.
-async fn read(conn: ConnectionId, mut stream: SplitStream<WebSocket>, events: &mpsc::Sender<Event>) {
+async fn read(conn: ConnectionId, stream: &mut SplitStream<WebSocket>, events: &mpsc::Sender<Event>) {
     while let Some(Ok(message)) = stream.next().await {
         let event = match message {
             Message::Binary(frame) => Event::Binary(conn, frame),
@@ -66,58 +73,145 @@ async fn read(conn: ConnectionId, mut stream: SplitStream<WebSocket>, events: &m
     }
 }
 
-/// Writes what the broker sends, until the connection is closed or the client takes nothing any more.
+/// Writes what the broker sends, each batch with one flush, until the connection is closed or the client takes nothing
+/// any more.
 async fn write(
     conn: ConnectionId,
     mut sink: impl Sink<Message> + Unpin,
-    mut outgoing: mpsc::UnboundedReceiver<Outgoing>,
+    mut outgoing: mpsc::UnboundedReceiver<Vec<Outgoing>>,
     queued_bytes: &AtomicUsize,
+    stalled_after: Option<Duration>,
 ) {
-    while let Some(next) = outgoing.recv().await {
-        let (message, len) = match next {
-            Outgoing::Frame(frame) => {
-                let len = frame.len();
-                (Message::Binary(frame), len)
-            }
-            Outgoing::Close { code, reason } => {
-                let frame = CloseFrame { code, reason: reason.into() };
-                let closing = sink.send(Message::Close(Some(frame)));
-                if let Ok(Ok(())) = time::timeout(CLOSE_PATIENCE, closing).await {
-                    // `read` sees the client's answer and ends the connection.
-                    time::sleep(CLOSE_PATIENCE).await;
+    while let Some(batch) = outgoing.recv().await {
+        let mut len = 0;
+        for next in batch {
+            let written = match next {
+                Outgoing::Frame(frame) => {
+                    len += frame.len();
+                    within(stalled_after, sink.feed(Message::Binary(frame))).await
                 }
-                return;
-            }
-        };
-        match time::timeout(STALLED_AFTER, sink.send(message)).await {
-            Ok(Ok(())) => {
-                queued_bytes.fetch_sub(len, Ordering::Relaxed);
-            }
-            // `read` sees the same and says so.
-            Ok(Err(_)) => return pending().await,
-            Err(_) => {
-                tracing::warn!(%conn, "cut: the client has taken nothing for {STALLED_AFTER:?}");
+                Outgoing::Close { code, reason } => {
+                    let frame = CloseFrame { code, reason: reason.into() };
+                    let closing = sink.send(Message::Close(Some(frame)));
+                    if let Ok(Ok(())) = time::timeout(CLOSE_PATIENCE, closing).await {
+                        // `read` sees the client's answer and ends the connection.
+                        time::sleep(CLOSE_PATIENCE).await;
+                    }
+                    return;
+                }
+            };
+            if !goes_on(conn, written).await {
                 return;
             }
         }
+        let flushed = within(stalled_after, sink.flush()).await;
+        if !goes_on(conn, flushed).await {
+            return;
+        }
+        queued_bytes.fetch_sub(len, Ordering::Relaxed);
+    }
+}
+
+/// Whether a write leaves more to do. One that failed never returns.
+async fn goes_on<E>(conn: ConnectionId, written: Result<Result<(), E>, time::error::Elapsed>) -> bool {
+    match written {
+        Ok(Ok(())) => true,
+        // `read` sees the same and says so.
+        Ok(Err(_)) => pending().await,
+        Err(_) => {
+            tracing::warn!(%conn, "cut: the client takes nothing any more");
+            false
+        }
+    }
+}
+
+async fn within<T>(
+    limit: Option<Duration>,
+    what: impl Future<Output = T>,
+) -> Result<T, time::error::Elapsed> {
+    match limit {
+        Some(limit) => time::timeout(limit, what).await,
+        None => Ok(what.await),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        convert::Infallible,
+        pin::Pin,
+        sync::Mutex,
+        task::{Context, Poll},
+    };
+
     use futures_util::sink;
 
     use super::*;
-    use crate::{BrokerConfig, BrokerCore, Instant};
+    use crate::{BrokerConfig, BrokerCore, Instant, Limits};
+
+    fn a_connection() -> ConnectionId {
+        BrokerCore::new(BrokerConfig::default(), Instant::ZERO).open(Instant::ZERO)
+    }
+
+    fn frame() -> Outgoing {
+        Outgoing::Frame(b"frame".as_slice().into())
+    }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_takes_nothing_is_cut_after_30_seconds() {
-        let conn = BrokerCore::new(BrokerConfig::default(), Instant::ZERO).open(Instant::ZERO);
-        let stalled = Box::pin(sink::unfold((), |(), _: Message| pending::<Result<(), ()>>()));
+    async fn a_client_that_takes_nothing_is_cut_when_its_time_is_over() {
+        for limit in [Limits::default().stalled_reader_timeout, Some(Duration::from_secs(7)), None] {
+            let stalled = Box::pin(sink::unfold((), |(), _: Message| pending::<Result<(), ()>>()));
+            let (outbox, outgoing) = mpsc::unbounded_channel();
+            outbox.send(vec![frame()]).unwrap();
+            let started = time::Instant::now();
+            let queued_bytes = AtomicUsize::new(5);
+            let writing = write(a_connection(), stalled, outgoing, &queued_bytes, limit);
+            let cut = time::timeout(Duration::from_secs(100_000), writing).await;
+            assert_eq!(cut.ok().map(|()| started.elapsed().as_secs()), limit.map(|limit| limit.as_secs()));
+        }
+    }
+
+    /// Notes how many frames came before each flush.
+    #[derive(Default)]
+    struct Flushes {
+        unflushed: usize,
+        noted: Arc<Mutex<Vec<usize>>>,
+    }
+
+    impl Sink<Message> for Flushes {
+        type Error = Infallible;
+
+        fn poll_ready(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn start_send(mut self: Pin<&mut Self>, _: Message) -> Result<(), Infallible> {
+            self.unflushed += 1;
+            Ok(())
+        }
+
+        fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            let frames = std::mem::take(&mut self.unflushed);
+            self.noted.lock().unwrap().push(frames);
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn what_one_cause_leads_to_leaves_in_one_piece() {
+        let sink = Flushes::default();
+        let noted = sink.noted.clone();
         let (outbox, outgoing) = mpsc::unbounded_channel();
-        outbox.send(Outgoing::Frame(b"frame".as_slice().into())).unwrap();
-        let started = time::Instant::now();
-        write(conn, stalled, outgoing, &AtomicUsize::new(5)).await;
-        assert_eq!(started.elapsed().as_secs(), STALLED_AFTER.as_secs());
+        outbox.send(vec![frame(), frame()]).unwrap();
+        outbox.send(vec![frame()]).unwrap();
+        drop(outbox);
+        let queued_bytes = AtomicUsize::new(15);
+        write(a_connection(), sink, outgoing, &queued_bytes, None).await;
+        assert_eq!(*noted.lock().unwrap(), [2, 1]);
+        assert_eq!(queued_bytes.into_inner(), 0);
     }
 }

@@ -162,11 +162,13 @@ impl Server {
         let (calls, call_inbox) = mpsc::unbounded_channel();
         let (stop, stopped) = oneshot::channel();
         let (recorded_in_all, recorded) = watch::channel(0);
+        let stalled_after = options.config.limits.stalled_reader_timeout;
         let broker = BrokerTask::new(options.config, inbox, call_inbox, recorded_in_all);
         let broker = Running(tokio::spawn(broker.run(stopped, SHUTDOWN_PATIENCE)));
 
+        let doorway = Doorway { events, stalled_after };
         let app =
-            Router::new().route("/ws", get(open_socket)).route("/health", get(health)).with_state(events);
+            Router::new().route("/ws", get(open_socket)).route("/health", get(health)).with_state(doorway);
         // Small frames, each of which somebody waits for.
         let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
         let listening = tokio::spawn(async move {
@@ -223,11 +225,18 @@ impl Server {
     }
 }
 
-async fn open_socket(upgrade: WebSocketUpgrade, State(events): State<mpsc::Sender<Event>>) -> Response {
+/// What a connection is opened with.
+#[derive(Debug, Clone)]
+struct Doorway {
+    events: mpsc::Sender<Event>,
+    stalled_after: Option<Duration>,
+}
+
+async fn open_socket(upgrade: WebSocketUpgrade, State(doorway): State<Doorway>) -> Response {
     upgrade
         .max_message_size(connection::MAX_MESSAGE_BYTES)
         .max_frame_size(connection::MAX_MESSAGE_BYTES)
-        .on_upgrade(|socket| connection::serve(socket, events))
+        .on_upgrade(move |socket| connection::serve(socket, doorway.events, doorway.stalled_after))
 }
 
 async fn health() -> impl IntoResponse {

@@ -19,8 +19,8 @@ use tokio::{
 
 use crate::{BrokerConfig, BrokerCore, ConnectionId, Output};
 
-/// Bytes that may wait for a slow client before it is cut.
-const MAX_QUEUED_BYTES: usize = 16 << 20;
+/// What a client is told for which too much waits.
+pub(super) const TOO_SLOW: (u16, &str) = (1013, "reads too slowly");
 
 /// Something to do on the core, and what to do once its outputs are on their way.
 pub(super) type Call = Box<dyn FnOnce(&mut BrokerCore, Instant) -> Box<dyn FnOnce() + Send> + Send>;
@@ -45,14 +45,17 @@ pub(super) enum Outgoing {
 /// The broker's end of one connection. Dropping it cuts the connection at once.
 #[derive(Debug)]
 pub(super) struct Peer {
-    pub(super) outbox: mpsc::UnboundedSender<Outgoing>,
+    /// Takes what one cause leads to in one piece: it is written at once.
+    pub(super) outbox: mpsc::UnboundedSender<Vec<Outgoing>>,
     pub(super) queued_bytes: Arc<AtomicUsize>,
-    /// Tells the connection, by being dropped, that it is cut.
-    pub(super) _lifeline: oneshot::Sender<()>,
+    /// Tells the connection, by being dropped, that it is cut; and by a word that it is to close at once, ahead of what
+    /// waits.
+    pub(super) lifeline: Option<oneshot::Sender<()>>,
 }
 
 pub(super) struct BrokerTask {
     core: BrokerCore,
+    max_queued_bytes: usize,
     started: time::Instant,
     events: mpsc::Receiver<Event>,
     calls: mpsc::UnboundedReceiver<Call>,
@@ -69,8 +72,10 @@ impl BrokerTask {
         recorded: watch::Sender<u64>,
     ) -> Self {
         config.wall_clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let max_queued_bytes = config.limits.max_queued_bytes.unwrap_or(usize::MAX);
         let core = BrokerCore::new(config, Instant::ZERO);
-        Self { core, started: time::Instant::now(), events, calls, peers: BTreeMap::new(), recorded }
+        let (started, peers) = (time::Instant::now(), BTreeMap::new());
+        Self { core, max_queued_bytes, started, events, calls, peers, recorded }
     }
 
     /// Runs until `stop` is sent; then closes everything and waits for the clients, but not for long.
@@ -149,29 +154,44 @@ impl BrokerTask {
 
     /// Hands everything that the core wants done to the connections.
     fn carry_out(&mut self) {
-        while let Some(output) = self.core.poll_output() {
-            let conn = output.conn();
-            let Some(peer) = self.peers.get(&conn) else { continue };
-            let sent = match output {
-                Output::Send { frame, .. } => {
-                    let queued = peer.queued_bytes.fetch_add(frame.len(), Ordering::Relaxed);
-                    if queued.saturating_add(frame.len()) > MAX_QUEUED_BYTES {
-                        tracing::warn!(%conn, "cut: the client reads too slowly, {queued} bytes wait for it");
-                        self.core.cut(self.now(), conn);
+        loop {
+            let mut batches: BTreeMap<ConnectionId, Vec<Outgoing>> = BTreeMap::new();
+            while let Some(output) = self.core.poll_output() {
+                let conn = output.conn();
+                let Some(peer) = self.peers.get_mut(&conn) else { continue };
+                let outgoing = match output {
+                    Output::Send { frame, .. } => {
+                        let queued = peer.queued_bytes.fetch_add(frame.len(), Ordering::Relaxed);
+                        if queued.saturating_add(frame.len()) > self.max_queued_bytes {
+                            // Once.
+                            if let Some(lifeline) = peer.lifeline.take() {
+                                tracing::warn!(%conn, "closed: the client reads too slowly, {queued} bytes wait for it");
+                                // It fails when the connection is gone, which is as well.
+                                let _ = lifeline.send(());
+                                let (code, reason) = TOO_SLOW;
+                                self.core.close(self.now(), conn, code, reason);
+                            }
+                            continue;
+                        }
+                        Outgoing::Frame(frame)
+                    }
+                    // The peer stays until the connection reports its end, so that the close frame leaves.
+                    Output::Close { code, reason, .. } => Outgoing::Close { code, reason },
+                    Output::Cut { .. } => {
+                        self.peers.remove(&conn);
                         continue;
                     }
-                    peer.outbox.send(Outgoing::Frame(frame))
-                }
-                // The peer stays until the connection reports its end, so that the close frame leaves.
-                Output::Close { code, reason, .. } => peer.outbox.send(Outgoing::Close { code, reason }),
-                Output::Cut { .. } => {
+                };
+                batches.entry(conn).or_default().push(outgoing);
+            }
+            if batches.is_empty() {
+                return;
+            }
+            for (conn, batch) in batches {
+                if self.peers.get(&conn).is_some_and(|peer| peer.outbox.send(batch).is_err()) {
                     self.peers.remove(&conn);
-                    continue;
+                    self.core.handle_close(self.now(), conn);
                 }
-            };
-            if sent.is_err() {
-                self.peers.remove(&conn);
-                self.core.handle_close(self.now(), conn);
             }
         }
     }

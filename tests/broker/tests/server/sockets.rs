@@ -173,24 +173,61 @@ async fn brokers_share_nothing() {
 }
 
 #[tokio::test]
-async fn a_client_that_reads_nothing_is_cut_when_too_much_waits_for_it() {
-    let limits = Limits { publishes_per_second: None, ..Limits::default() };
+async fn a_client_that_reads_too_slowly_is_told_so_before_what_waits_for_it() {
+    let limits = Limits { publishes_per_second: None, max_queued_bytes: Some(3 << 20), ..Limits::default() };
     let broker = TestBroker::builder().limits(limits).start().await;
-    let stalled = Client::subscriber(&broker.url(), &broker.token("alice")).await;
+    let mut slow = Client::subscriber(&broker.url(), &broker.token("alice")).await;
     let mut bob = Client::connect(&broker.url(), &broker.token("bob")).await;
     let data = "x".repeat(900_000);
+    let mut published = 0;
     let flood = async {
-        // Far more than the queue and the socket buffers hold.
-        for _ in 0..200 {
+        while broker.connections().await.len() == 2 {
             bob.send(json!({"type": "publish", "topic": TOPIC, "data": data, "msgRef": "r"})).await;
             bob.next().await;
+            published += 1;
         }
     };
     time::timeout(PATIENCE, flood).await.unwrap();
     let left = broker.connections().await;
-    assert_eq!(left.len(), 1, "{left:?}");
     assert_eq!(left[0].actor_id.as_deref(), Some("bob"));
-    drop(stalled);
+    let mut received = 0;
+    let close = loop {
+        match slow.message().await.unwrap().unwrap() {
+            Message::Close(frame) => break frame.unwrap(),
+            _ => received += 1,
+        }
+    };
+    assert_eq!((close.code, close.reason.as_str()), (CloseCode::Again, "reads too slowly"));
+    assert!(received < published, "{received} of {published}");
+}
+
+#[tokio::test]
+async fn a_client_that_takes_nothing_is_cut_without_a_close_frame() {
+    let stalled_reader_timeout = Some(Duration::from_millis(200));
+    let limits = Limits { stalled_reader_timeout, ..Limits::NONE };
+    let broker = TestBroker::builder().limits(limits).start().await;
+    let mut stalled = Client::subscriber(&broker.url(), &broker.token("alice")).await;
+    let mut bob = Client::connect(&broker.url(), &broker.token("bob")).await;
+    // Far more than the socket buffers hold.
+    bob.send(json!({"type": "publish", "topic": TOPIC, "data": "x".repeat(40 << 20), "msgRef": "r"})).await;
+    assert_eq!(bob.next().await["type"], "published");
+    until(|| async { broker.connections().await.len() == 1 }).await;
+    assert_eq!(stalled.closed().await, None);
+}
+
+#[tokio::test]
+async fn without_limits_everything_waits_for_a_client_that_reads_too_slowly() {
+    let broker = TestBroker::builder().limits(Limits::NONE).start().await;
+    let mut slow = Client::subscriber(&broker.url(), &broker.token("alice")).await;
+    let mut bob = Client::connect(&broker.url(), &broker.token("bob")).await;
+    let data = "x".repeat(1 << 20);
+    for _ in 0..40 {
+        bob.send(json!({"type": "publish", "topic": TOPIC, "data": data, "msgRef": "r"})).await;
+        assert_eq!(bob.next().await["type"], "published");
+    }
+    for _ in 0..40 {
+        assert_eq!(slow.next().await["data"].as_str().map(str::len), Some(1 << 20));
+    }
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use crate::{
     mode::{Finding, Outcome},
     trace::{Trace, What},
 };
-use session::Session;
+pub(crate) use session::Session;
 
 /// What came of replaying a recording against the broker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -30,7 +30,7 @@ const ABNORMAL: u64 = 1006;
 const CLOCK_TOLERANCE: f64 = 0.02;
 
 /// The state of a replay.
-pub(super) struct Session {
+pub(crate) struct Session {
     broker: BrokerCore,
     tokens: Json,
     /// Recorded connection → ours, and back.
@@ -46,7 +46,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(trace: &Trace) -> Result<Self, String> {
+    pub(crate) fn new(trace: &Trace) -> Result<Self, String> {
         let keys = &trace.header.keys;
         let tokens = match keys.get("auth") {
             None => json!({"tokens": {}}),
@@ -87,7 +87,7 @@ impl Session {
     }
 
     /// Takes one line: lets clients act, or accounts for an answer. Returns what is wrong.
-    pub(super) fn step(&mut self, line: &Line) -> Vec<String> {
+    pub(crate) fn step(&mut self, line: &Line) -> Vec<String> {
         let at = (line.at.max(0.0) * 1e6).round() as u64;
         match &line.what {
             What::Message(message) if message.from == Peer::Client => {
@@ -132,6 +132,21 @@ impl Session {
         }
         self.collect(line.number);
         Vec::new()
+    }
+
+    /// What our broker answers on `conn` to a frame that is not in the recording.
+    pub(crate) fn ask(&mut self, conn: u64, at: u64, frame: &[u8]) -> Vec<Vec<u8>> {
+        self.pass_until(at, 0);
+        let Some(id) = self.conns.get(&conn).copied() else { return Vec::new() };
+        self.broker.handle_binary(self.instant(), id, frame);
+        let mut replies = Vec::new();
+        while let Some(output) = self.broker.poll_output() {
+            match output {
+                Output::Send { conn, frame } if conn == id => replies.push(frame.to_vec()),
+                _ => {}
+            }
+        }
+        replies
     }
 
     /// What our broker said that was never recorded.
