@@ -137,7 +137,7 @@ pub struct AckPolicy {
 pub struct Limits {
     /// Operations without an outcome. Default: 65,536.
     pub max_pending: usize,
-    /// Bytes waiting to be sent. Default: 32 MiB.
+    /// Bytes waiting to be sent, and of publishes without an outcome. Default: 32 MiB.
     pub max_outbound_bytes: usize,
     /// Received messages that the application has not taken. Default: 4,096.
     pub max_inbound_messages: usize,

@@ -305,7 +305,7 @@ pub enum Event {
     },
     /// After a reconnect every subscription stands again.
     Restored {
-        /// How long there was no session.
+        /// How long it was since everything stood last.
         downtime: Duration,
         /// Whether something was subscribed, so that messages may have been missed meanwhile.
         possible_gap: bool,

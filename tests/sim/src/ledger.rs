@@ -1,6 +1,6 @@
 //! Every accepted command, and its one outcome.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nolag_core::{OpId, Outcome};
 
@@ -8,6 +8,7 @@ use nolag_core::{OpId, Outcome};
 #[derive(Debug, Default)]
 pub struct Ledger {
     accepted: BTreeMap<OpId, Option<Outcome>>,
+    open: BTreeSet<OpId>,
     /// Outcomes that came before the call that accepted the command had returned.
     early: BTreeMap<OpId, Outcome>,
 }
@@ -16,6 +17,9 @@ impl Ledger {
     /// Notes that a command was accepted.
     pub(crate) fn accept(&mut self, op: OpId) {
         let early = self.early.remove(&op);
+        if early.is_none() {
+            self.open.insert(op);
+        }
         assert!(self.accepted.insert(op, early).is_none(), "{op:?} was accepted twice");
     }
 
@@ -25,7 +29,10 @@ impl Ledger {
     /// When it had ended before.
     pub(crate) fn settle(&mut self, op: OpId, outcome: Outcome) {
         match self.accepted.get_mut(&op) {
-            Some(slot @ None) => *slot = Some(outcome),
+            Some(slot @ None) => {
+                *slot = Some(outcome);
+                self.open.remove(&op);
+            }
             Some(Some(before)) => panic!("{op:?} ended as {before:?} and again as {outcome:?}"),
             None => {
                 let before = self.early.insert(op, outcome);
@@ -40,8 +47,8 @@ impl Ledger {
     }
 
     /// Accepted commands without an outcome.
-    pub fn open(&self) -> impl Iterator<Item = OpId> {
-        self.accepted.iter().filter(|(_, outcome)| outcome.is_none()).map(|(op, _)| *op)
+    pub fn open(&self) -> impl ExactSizeIterator<Item = OpId> {
+        self.open.iter().copied()
     }
 
     /// Checks that nothing is left open.
