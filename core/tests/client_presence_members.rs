@@ -423,3 +423,38 @@ fn members_are_remembered_up_to_a_bound_and_told_beyond_it() {
     peer.presence_list(ROOM, &members);
     assert_eq!(peer.members().len(), 16_384);
 }
+
+#[test]
+fn large_presence_is_remembered_up_to_a_bound_and_told_beyond_it() {
+    let mut peer = present();
+    let large = "x".repeat(800_000);
+    for n in 0..40 {
+        peer.presence_event("join", &format!("large-{n}"), Some(&large));
+        let event = peer.event();
+        let Event::Presence(change) = event else { panic!("{event:?}") };
+        assert_eq!(change.presence.as_ref().and_then(|presence| presence.text()), Some(&*large));
+    }
+    let remembered: usize = peer.core.presence().map(|member| member.presence.packed_len()).sum();
+    assert!((15 << 20..=17 << 20).contains(&remembered), "{remembered} bytes");
+    assert_eq!(peer.core.stats().presence_dropped, 20);
+    assert_eq!(peer.members().len(), 41, "they are known all the same");
+}
+
+#[test]
+fn what_persistent_presence_adds_is_passed_on() {
+    let mut peer = present();
+    let capabilities = payload("crane");
+    let version = payload("7");
+    peer.answer(&ServerFrame::Presence(PresenceEvent {
+        event: "update",
+        actor_token_id: Some(P),
+        presence: Some(RawValue::NIL),
+        status: Some("online"),
+        capabilities: Some(capabilities.raw()),
+        advertisement_version: Some(version.raw()),
+    }));
+    let event = peer.event();
+    let Event::Presence(change) = event else { panic!("{event:?}") };
+    assert_eq!(change.status.as_deref(), Some("online"));
+    assert_eq!((change.capabilities, change.advertisement_version), (Some(capabilities), Some(version)));
+}

@@ -397,8 +397,26 @@ pub struct PresenceChange {
     pub actor_id: Box<str>,
     /// The presence; `None` on leaving.
     pub presence: Option<Payload>,
-    /// For persistent presence.
+    /// For persistent presence, for example `offline`.
     pub status: Option<Box<str>>,
+    /// For persistent presence: what the actor says it can do.
+    pub capabilities: Option<Payload>,
+    /// For persistent presence: grows with each advertisement.
+    pub advertisement_version: Option<Payload>,
+}
+
+impl PresenceChange {
+    pub(super) fn new(kind: PresenceKind, actor_id: &str) -> Self {
+        Self {
+            room: None,
+            kind,
+            actor_id: actor_id.into(),
+            presence: None,
+            status: None,
+            capabilities: None,
+            advertisement_version: None,
+        }
+    }
 }
 
 /// See [`Event::Lobby`].
@@ -475,6 +493,8 @@ pub struct Stats {
     pub messages_dropped: u64,
     /// Messages that came a second time on one subscription and were suppressed.
     pub messages_duplicate: u64,
+    /// Presence that was reported and not remembered, because too much is known already.
+    pub presence_dropped: u64,
     /// Publishes that the broker refused for coming too soon and that were tried again.
     pub publishes_retried: u64,
     /// WebSocket messages handed to the transport.

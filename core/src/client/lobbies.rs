@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::{
     ClientCore, Event, LobbyChange, LobbySnapshot, OpId, Outcome, PresenceKind, PresenceMember, Timer,
+    presence::{MAX_MEMBERS, may_remember},
     requests::{Ops, RequestKind},
 };
 use crate::{
@@ -19,9 +20,6 @@ use crate::{
 
 /// Kraken forgets a lobby's rooms 300 s after the last subscribe and then sends nothing more.
 const KEEP_ALIVE: Duration = Duration::from_secs(240);
-
-/// Rooms and members remembered per lobby; more are reported and not remembered.
-const MAX_MEMBERS: usize = 16_384;
 
 #[derive(Debug, Default)]
 pub(super) struct Lobbies {
@@ -283,7 +281,9 @@ impl ClientCore {
         if let (Some(lobby), Some(room)) =
             (slug.as_ref().and_then(|slug| self.lobbies.by_slug.get_mut(slug)), room)
         {
-            lobby.apply(&kind, room, actor_id, &data);
+            if !lobby.apply(&kind, room, actor_id, &data) {
+                self.stats.presence_dropped += 1;
+            }
         }
         self.report(Event::Lobby(LobbyChange {
             lobby: slug,
@@ -329,23 +329,26 @@ impl Lobby {
         self.rooms.len() + self.rooms.values().map(BTreeMap::len).sum::<usize>()
     }
 
-    fn apply(&mut self, kind: &PresenceKind, room: &str, actor_id: &str, data: &Payload) {
+    /// `false` when the change is not remembered, because too much is known already.
+    fn apply(&mut self, kind: &PresenceKind, room: &str, actor_id: &str, data: &Payload) -> bool {
+        let known = self.rooms.values().flat_map(|members| members.values()).map(|member| &member.presence);
+        let fits = may_remember(data, known);
+        let data = if fits { data.clone() } else { Payload::nil() };
         if *kind == PresenceKind::Leave {
             self.rooms.get_mut(room).and_then(|members| members.remove(actor_id));
         } else if !matches!(kind, PresenceKind::Join | PresenceKind::Update) {
             // Waking and what is yet to be invented do not say what the presence is.
         } else if let Some(member) = self.rooms.get_mut(room).and_then(|members| members.get_mut(actor_id)) {
-            member.presence = data.clone();
+            member.presence = data;
         } else if self.known() < MAX_MEMBERS {
             let members = self.rooms.entry(room.into()).or_default();
-            let member = PresenceMember {
-                actor_id: actor_id.into(),
-                presence: data.clone(),
-                joined_at: None,
-                status: None,
-            };
+            let member =
+                PresenceMember { actor_id: actor_id.into(), presence: data, joined_at: None, status: None };
             members.insert(actor_id.into(), member);
+        } else {
+            return false;
         }
+        fits
     }
 }
 

@@ -565,7 +565,10 @@ fn unsolicited_bytes(event: &Event) -> Option<usize> {
     match event {
         Event::Hydration { data, .. } => Some(data.packed_len()),
         Event::Lobby(change) => Some(change.data.packed_len()),
-        Event::Presence(change) => Some(change.presence.as_ref().map_or(0, Payload::packed_len)),
+        Event::Presence(change) => {
+            let payloads = [&change.presence, &change.capabilities, &change.advertisement_version];
+            Some(payloads.into_iter().flatten().map(Payload::packed_len).sum())
+        }
         Event::ProtocolError(_)
         | Event::ReplayEnded { .. }
         | Event::ReplayProgress { .. }

@@ -23,8 +23,21 @@ const REFETCH_DELAY: Duration = Duration::from_millis(250);
 /// How soon after its `join` the `update` comes that says the same.
 const DUPLICATE_WITHIN: Duration = Duration::from_millis(250);
 
-/// Members remembered; more are reported and not remembered.
-const MAX_MEMBERS: usize = 16_384;
+/// Members remembered per room and per lobby; more are reported, counted and not remembered.
+pub(super) const MAX_MEMBERS: usize = 16_384;
+
+/// Presence of at most this size is always remembered.
+const SMALL: usize = 1024;
+
+/// Bytes of larger presence remembered per room and per lobby.
+const MAX_LARGE_BYTES: usize = 16 << 20;
+
+/// Whether `presence` may be remembered beside the others.
+pub(super) fn may_remember<'p>(presence: &Payload, others: impl Iterator<Item = &'p Payload>) -> bool {
+    let len = presence.packed_len();
+    len <= SMALL
+        || others.map(Payload::packed_len).filter(|len| *len > SMALL).sum::<usize>() + len <= MAX_LARGE_BYTES
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Presence {
@@ -58,6 +71,10 @@ struct Member {
 }
 
 impl Presence {
+    fn may_remember(&self, presence: &Payload) -> bool {
+        may_remember(presence, self.members.values().map(|member| &member.presence))
+    }
+
     /// The members stay until the room is seen again; what happened meanwhile is then found by asking.
     pub(super) fn connection_lost(&mut self) {
         self.moving = None;
@@ -295,6 +312,11 @@ impl ClientCore {
             }
             _ => {}
         }
+        let mut kept = presence.clone();
+        if kept.as_ref().is_some_and(|presence| !self.presence.may_remember(presence)) {
+            self.stats.presence_dropped += 1;
+            kept = Some(Payload::nil());
+        }
         let listed = self.presence.listed;
         let room_for_more = self.presence.members.len() < MAX_MEMBERS;
         let known = self.presence.members.get_mut(actor_id);
@@ -314,27 +336,29 @@ impl ClientCore {
             (PresenceKind::Join, Some(member)) => {
                 member.connections = member.connections.map(|count| count.saturating_add(1));
                 member.status = None;
-                member.refresh(presence.clone(), event.status);
+                member.refresh(kept, event.status);
             }
-            (_, Some(member)) => member.refresh(presence.clone(), event.status),
+            (_, Some(member)) => member.refresh(kept, event.status),
             (PresenceKind::Join | PresenceKind::Update, None) if room_for_more => {
                 // Without a list there may be others of the same actor.
                 let first = listed && kind == PresenceKind::Join;
                 let mut member = Member::new(if first { Some(1) } else { None });
-                member.refresh(presence.clone(), event.status);
+                member.refresh(kept, event.status);
                 self.presence.members.insert(actor_id.into(), member);
             }
+            (PresenceKind::Join | PresenceKind::Update, None) => self.stats.presence_dropped += 1,
             (_, None) => {}
         }
         let room = self.presence.attributed_room().cloned();
-        let status = event.status.map(Into::into);
-        self.report(Event::Presence(PresenceChange {
+        let change = PresenceChange {
             room,
-            kind,
-            actor_id: actor_id.into(),
             presence,
-            status,
-        }));
+            status: event.status.map(Into::into),
+            capabilities: event.capabilities.map(|value| Payload::from_frame(frame, value)),
+            advertisement_version: event.advertisement_version.map(|value| Payload::from_frame(frame, value)),
+            ..PresenceChange::new(kind, actor_id)
+        };
+        self.report(Event::Presence(change));
     }
 
     /// Our own presence came back: it is set, and tells where the events that follow belong.
@@ -374,10 +398,9 @@ impl ClientCore {
         let room = self.presence.room.take();
         self.presence.members.clear();
         self.presence.listed = false;
-        let actor_id =
-            self.session.as_ref().map(|session| session.actor_id.as_str().into()).unwrap_or_default();
-        let kind = PresenceKind::Leave;
-        self.report(Event::Presence(PresenceChange { room, kind, actor_id, presence: None, status: None }));
+        let Some(session) = &self.session else { return };
+        let change = PresenceChange { room, ..PresenceChange::new(PresenceKind::Leave, &session.actor_id) };
+        self.report(Event::Presence(change));
     }
 
     fn ask_room_soon(&mut self) {
@@ -429,13 +452,8 @@ impl ClientCore {
         }
         for (kind, actor_id, presence, status) in changes {
             let room = Some(room.clone());
-            self.report(Event::Presence(PresenceChange {
-                room,
-                kind,
-                actor_id: actor_id.into(),
-                presence,
-                status,
-            }));
+            let change = PresenceChange { room, presence, status, ..PresenceChange::new(kind, &actor_id) };
+            self.report(Event::Presence(change));
         }
     }
 }

@@ -12,7 +12,8 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     loop {}
 }
 
-/// Runs a core through its life, so that nothing of it is left out of the link.
+/// Runs a core through its life. It is exported, so it and all that it calls are in the library.
+#[unsafe(no_mangle)]
 pub extern "C" fn nolag_run(now: u64) -> bool {
     let now = Instant::from_micros(now);
     let Ok(mut core) = ClientCore::new(Config::new("token"), 1, now) else { return false };
