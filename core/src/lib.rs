@@ -115,6 +115,21 @@
 //!   belongs to no command each have an [`Event`].
 //! * A panic is a bug.
 //!
+//! # Bounds
+//!
+//! Nothing that a peer sends, and nothing that an application leaves untouched, grows without bound:
+//!
+//! | what | bound | what tells |
+//! |---|---|---|
+//! | commands without an outcome, bytes to send | [`Limits::max_pending`], [`Limits::max_outbound_bytes`] | [`Rejection::Full`] |
+//! | received messages | twice [`Limits::max_inbound_messages`] and [`Limits::max_inbound_bytes`]: what is on its way when reading stops is kept | [`ClientCore::wants_input`], [`Event::Lagged`] |
+//! | reports that no command asked for | 1,024 and 8 MiB of payload until polled | [`Stats::events_dropped`] |
+//! | message acks waiting for a session | 4,096 | [`Stats::acks_dropped`] |
+//! | messages remembered to recognise duplicates | 1,024 hashes per subscription | – |
+//! | members of the room and of each lobby | 16,384, and 16 MiB of presence larger than 1 KiB | [`Stats::presence_dropped`] |
+//! | a broker's texts in errors | 512 characters | – |
+//! | nesting of a payload | none: it is skipped without recursion; [`Payload::decode`] stops at [`DEFAULT_MAX_DEPTH`] | [`DecodeError`] |
+//!
 //! # Features
 //!
 //! | feature | default | what it adds |
