@@ -3,10 +3,11 @@
 use std::{num::NonZeroU64, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use nolag::{CLOUD_URL, QoS, Token};
-use nolag_broker::Profile;
+use nolag::{CLOUD_URL, Error, Filter, Misuse, QoS, Token, check_pattern, check_topic};
+use nolag_broker::{Fault, Profile};
+use nolag_core::wire::MAX_FILTERS;
 
-use crate::exit;
+use crate::exit::{self, Failure};
 
 /// Publish and subscribe from the command line, and run a development broker, for the NoLag realtime protocol.
 #[derive(Debug, Parser)]
@@ -72,9 +73,13 @@ pub(crate) struct DevArgs {
     /// The broker to imitate
     #[arg(long, value_enum, default_value_t = Broker::Kraken010)]
     pub(crate) broker: Broker,
-    /// Lifts the limits of real brokers: rate, sizes, idle time
+    /// Lifts all limits: rate, sizes, idle time, and what may wait for a client that reads too slowly
     #[arg(long)]
     pub(crate) no_limits: bool,
+    /// Something that goes wrong on purpose, for example 'refuse=broker_unavailable on=auth times=2', 'cut on=publish',
+    /// or 'delay=500ms reply=published actor=alice'. Can be given several times
+    #[arg(long, value_name = "FAULT")]
+    pub(crate) fault: Vec<Fault>,
     /// Prints one JSON object per line, first {"event":"ready",…}
     #[arg(long)]
     pub(crate) json: bool,
@@ -109,9 +114,13 @@ pub(crate) struct ConnectionArgs {
     #[arg(long, env = "NOLAG_URL", hide_env_values = true, default_value = CLOUD_URL, hide_default_value = true)]
     pub(crate) url: String,
     /// A file that holds the token and nothing else [env: NOLAG_TOKEN, the token itself]
-    #[arg(long, value_name = "PATH", conflicts_with = "token")]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["token", "token_cmd"])]
     pub(crate) token_file: Option<PathBuf>,
-    /// The token. Other users of this machine can see it in the process list: better use NOLAG_TOKEN or --token-file
+    /// A shell command that prints the token and nothing else; it runs whenever a token is needed, so also to reconnect
+    #[arg(long, value_name = "COMMAND", conflicts_with = "token")]
+    pub(crate) token_cmd: Option<String>,
+    /// The token, or - to be asked for it. Other users of this machine can see a token in the process list: better use
+    /// NOLAG_TOKEN, --token-file or --token-cmd
     #[arg(long, value_parser = token)]
     pub(crate) token: Option<Token>,
 }
@@ -131,7 +140,8 @@ pub(crate) struct PubArgs {
     /// Reads the data from a file
     #[arg(long, value_name = "PATH")]
     pub(crate) file: Option<PathBuf>,
-    /// Each line of the input is a message; without --string empty lines are skipped
+    /// Each line of the input is a message; without --string empty lines are skipped. At most 50 leave in a second, and
+    /// the times that are printed include the wait for that
     #[arg(long)]
     pub(crate) lines: bool,
     /// With --lines, goes on after a message that failed; the exit code is then 8
@@ -188,14 +198,66 @@ pub(crate) struct SubArgs {
     /// Prints the data alone: text and bytes as they are, anything else as JSON
     #[arg(long, conflicts_with = "json")]
     pub(crate) raw: bool,
+    /// With --raw, what follows each message instead of a line feed; it can be empty
+    #[arg(long, value_name = "TEXT", requires = "raw")]
+    pub(crate) delimiter: Option<String>,
+    /// With --raw, a NUL byte follows each message, as xargs -0 wants it
+    #[arg(short = '0', requires = "raw", conflicts_with = "delimiter")]
+    pub(crate) null: bool,
+    /// Prints JSON for people, over several lines
+    #[arg(long)]
+    pub(crate) pretty: bool,
     /// Prints one JSON object per line: messages, and what happens to the connection
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// The parts of a filter on the command line: `a+b` is a group.
-pub(crate) fn filter_group(filter: &str) -> Option<Vec<String>> {
-    filter.contains('+').then(|| filter.split('+').map(Into::into).collect())
+impl PubArgs {
+    /// What can be wrong whatever a broker says.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        check_topic(&self.topic).map_err(misuse)?;
+        let filter = self.filter.as_deref().map(filter);
+        let values = match &filter {
+            Some(Filter::All(values)) => values.len(),
+            _ => 0,
+        };
+        check_filters(filter.as_slice(), values)
+    }
+}
+
+impl SubArgs {
+    /// What can be wrong whatever a broker says.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        self.topics.iter().try_for_each(|topic| check_pattern(topic)).map_err(misuse)?;
+        let filters: Vec<Filter> = self.filters().collect();
+        check_filters(&filters, filters.len())
+    }
+
+    pub(crate) fn filters(&self) -> impl Iterator<Item = Filter> {
+        self.filter.iter().map(|text| filter(text))
+    }
+}
+
+/// A filter on the command line: `a+b` is a group.
+pub(crate) fn filter(text: &str) -> Filter {
+    match text.contains('+') {
+        true => Filter::All(text.split('+').map(Into::into).collect()),
+        false => Filter::Value(text.into()),
+    }
+}
+
+fn check_filters(filters: &[Filter], count: usize) -> Result<(), Failure> {
+    if let Some(bad) = filters.iter().find_map(Filter::invalid_value) {
+        return Err(misuse(Misuse::InvalidFilter(bad.into())));
+    }
+    if count > MAX_FILTERS {
+        return Err(misuse(Misuse::TooManyFilters(count)));
+    }
+    Ok(())
+}
+
+fn misuse(misuse: Misuse) -> Failure {
+    Failure::client(&Error::Misuse(misuse))
 }
 
 /// Never fails, so that no message repeats the token.

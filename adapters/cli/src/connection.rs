@@ -5,9 +5,15 @@ use nolag::{Client, Options};
 use crate::{
     args::ConnectionArgs,
     exit::{Exit, Failure},
-    secrets,
+    secrets::{self, Source},
     signals::Interrupts,
 };
+
+/// Messages that the client sends in a second: brokers refuse more.
+pub(crate) const RATE: u32 = 50;
+
+/// Messages that may wait for the broker at a time. Even the largest fit into what the client holds for a broker.
+pub(crate) const MAX_WAITING: usize = 32;
 
 /// A client, and where it connects to.
 pub(crate) struct Connection {
@@ -19,9 +25,16 @@ pub(crate) struct Connection {
 impl Connection {
     /// Nothing is connected yet, so handlers can be registered first.
     pub(crate) fn new(args: &ConnectionArgs) -> Result<Self, Failure> {
-        let token = secrets::token(args)?;
+        // What has not left when the connection is lost leaves on the next one.
+        let options = Options::new(&args.url).publish_rate(RATE).offline_queue(MAX_WAITING, usize::MAX, None);
+        let client = match secrets::token(args)? {
+            Source::Command(command) => {
+                Client::with_token_provider(move || secrets::from_command(command.clone()), options)
+            }
+            Source::Token(token) => Client::new(token, options),
+        };
         let shown = args.url.split(['?', '#']).next().unwrap_or_default();
-        Ok(Self { client: Client::new(token, Options::new(&args.url)), url: shown.into() })
+        Ok(Self { client, url: shown.into() })
     }
 
     /// Connects; the actor's id.

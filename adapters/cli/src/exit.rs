@@ -80,8 +80,8 @@ impl Failure {
     pub(crate) fn connect(error: &Error, url: &str) -> Self {
         let failure = Self::client(error);
         match error {
-            // These name the address, or speak of the token.
-            Error::Misuse(_) | Error::Server(_) => failure,
+            // The address itself is at fault, and is named; or it has not been needed yet.
+            Error::Misuse(_) | Error::Rejected(Rejection::TokenUnavailable(_)) => failure,
             _ => Self { message: failure.message.map(|message| format!("{url}: {message}")), ..failure },
         }
     }
@@ -111,7 +111,7 @@ fn exit_for(error: &Error) -> Exit {
     match error {
         Error::Misuse(Misuse::DataTooLarge { .. } | Misuse::Encode(_) | Misuse::Extension) => Exit::Data,
         Error::Misuse(Misuse::InvalidPayload(_)) => Exit::Data,
-        Error::Misuse(_) => Exit::Usage,
+        Error::Misuse(_) | Error::Rejected(Rejection::TokenUnavailable(_)) => Exit::Usage,
         Error::Protocol(ProtocolError::Timeout { op: Op::Connect, .. }) => Exit::Unreachable,
         Error::Protocol(ProtocolError::Timeout { .. }) => Exit::NotReached,
         Error::Server(error) if error.op == Some(Op::Connect) => Exit::Denied,

@@ -18,6 +18,7 @@ const SCHEMA: u8 = 1;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     json: bool,
+    pretty: bool,
     terminal: bool,
 }
 
@@ -33,7 +34,12 @@ struct Line<'a, T> {
 
 impl Output {
     pub(crate) fn new(json: bool) -> Self {
-        Self { json, terminal: io::stdout().is_terminal() }
+        Self { json, pretty: false, terminal: io::stdout().is_terminal() }
+    }
+
+    /// Whether JSON is written over several lines.
+    pub(crate) fn pretty(self, pretty: bool) -> Self {
+        Self { pretty, ..self }
     }
 
     /// Whether lines are JSON objects.
@@ -54,8 +60,7 @@ impl Output {
     /// Writes an event as a line of JSON.
     pub(crate) fn event(self, event: &str, fields: impl Serialize) -> Result<(), Failure> {
         let line = Line { v: SCHEMA, event, at: now(), fields };
-        // Only a map with keys that are no text cannot be JSON, and there is none.
-        let mut text = serde_json::to_string(&line).map_err(io::Error::from)?;
+        let mut text = self.to_json(&line)?;
         if self.terminal {
             text = escape_json(&text).into_owned();
         }
@@ -63,15 +68,21 @@ impl Output {
         write(text.as_bytes())
     }
 
-    /// Writes bytes as they are, and a line feed. On a terminal control characters are escaped.
-    pub(crate) fn raw(self, bytes: &[u8]) -> Result<(), Failure> {
-        if self.terminal {
-            return self.line(String::from_utf8_lossy(bytes));
+    /// Writes bytes as they are, and `end`. On a terminal control characters are escaped.
+    pub(crate) fn raw(self, bytes: &[u8], end: &str) -> Result<(), Failure> {
+        let all = [bytes, end.as_bytes()].concat();
+        match self.terminal {
+            true => write(escape_raw(&String::from_utf8_lossy(&all)).as_bytes()),
+            false => write(&all),
         }
-        let mut line = Vec::with_capacity(bytes.len() + 1);
-        line.extend_from_slice(bytes);
-        line.push(b'\n');
-        write(&line)
+    }
+
+    /// The JSON text, on one line unless it is for people.
+    pub(crate) fn to_json(self, value: &impl Serialize) -> Result<String, Failure> {
+        let text =
+            if self.pretty { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
+        // Only a map with keys that are no text cannot be JSON, and there is none.
+        Ok(text.map_err(io::Error::from)?)
     }
 }
 
@@ -104,9 +115,10 @@ fn escape_raw(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// Escapes the same in JSON, where such characters stand in texts only. The JSON means what it meant.
+/// Escapes the same in JSON, where such characters stand in texts only, except for the line feeds between lines. The
+/// JSON means what it meant.
 fn escape_json(text: &str) -> Cow<'_, str> {
-    replace(text, |c| is_dangerous(c).then(|| format!("\\u{:04x}", u32::from(c))))
+    replace(text, |c| (is_dangerous(c) && c != '\n').then(|| format!("\\u{:04x}", u32::from(c))))
 }
 
 /// Control characters, and those that turn the direction of the text around them.

@@ -1,23 +1,42 @@
 //! Where the token comes from. It never reaches an output, an error or a help text.
 
 use std::{
-    env, fs,
+    env, fmt, fs,
     io::{self, IsTerminal},
     path::Path,
+    process::Stdio,
 };
 
 use nolag::Token;
+use tokio::process::Command;
 
-use crate::{args::ConnectionArgs, exit::Failure, output::say};
+use crate::{args::ConnectionArgs, connection::interrupted, exit::Failure, output::say};
 
 const VARIABLE: &str = "NOLAG_TOKEN";
 
+/// Where tokens come from.
+pub(crate) enum Source {
+    /// A shell command that prints one.
+    Command(String),
+    Token(Token),
+}
+
 /// The token: of an option, else of the environment.
-pub(crate) fn token(args: &ConnectionArgs) -> Result<Token, Failure> {
+pub(crate) fn token(args: &ConnectionArgs) -> Result<Source, Failure> {
+    match &args.token_cmd {
+        Some(command) => Ok(Source::Command(command.clone())),
+        None => fixed(args).map(Source::Token),
+    }
+}
+
+fn fixed(args: &ConnectionArgs) -> Result<Token, Failure> {
     if let Some(token) = &args.token {
+        if token.expose() == "-" {
+            return ask();
+        }
         if io::stderr().is_terminal() {
             say(format_args!(
-                "warning: --token is visible in the process list; use {VARIABLE} or --token-file"
+                "warning: --token is visible in the process list; use {VARIABLE}, --token-file or --token -"
             ));
         }
         return not_empty(token.expose(), "--token is empty");
@@ -28,7 +47,7 @@ pub(crate) fn token(args: &ConnectionArgs) -> Result<Token, Failure> {
     match env::var(VARIABLE) {
         Ok(token) if !token.is_empty() => not_empty(&token, "NOLAG_TOKEN is empty"),
         Ok(_) | Err(env::VarError::NotPresent) => Err(Failure::usage(format!(
-            "no token; set {VARIABLE} or use --token-file PATH (`nolag dev` accepts {VARIABLE}=dev-token-alice)"
+            "no token; set {VARIABLE}, or use --token-file PATH or --token - (`nolag dev` accepts {VARIABLE}=dev-token-alice)"
         ))),
         Err(env::VarError::NotUnicode(_)) => Err(Failure::usage(format!("{VARIABLE} is not text"))),
     }
@@ -38,15 +57,46 @@ fn from_file(path: &Path) -> Result<Token, Failure> {
     // `read_to_string` would not say more, and its error holds no content either.
     let text = fs::read_to_string(path)
         .map_err(|error| Failure::usage(format!("cannot read the token file {}: {error}", path.display())))?;
-    let token = not_empty(&text, &format!("the token file {} is empty", path.display()))?;
-    if token.expose().contains(char::is_whitespace) {
-        return Err(Failure::usage(format!(
-            "the token file {} holds more than a token; leave nothing but the token in it",
-            path.display()
-        )));
-    }
+    let token = only_a_token(&text, format_args!("the token file {}", path.display()));
+    let token = token.map_err(Failure::usage)?;
     warn_if_others_can_read(path);
     Ok(token)
+}
+
+/// What a command prints. It can speak on standard error; standard input is for the data.
+pub(crate) async fn from_command(command: String) -> Result<Token, String> {
+    let mut shell = if cfg!(windows) { Command::new("cmd") } else { Command::new("sh") };
+    shell.arg(if cfg!(windows) { "/C" } else { "-c" }).arg(command);
+    let cannot = |error: io::Error| format!("--token-cmd cannot run: {error}");
+    shell.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+    let output = shell.spawn().map_err(cannot)?.wait_with_output().await.map_err(cannot)?;
+    if !output.status.success() {
+        return Err(format!("--token-cmd ended with {}", output.status));
+    }
+    let text = str::from_utf8(&output.stdout).map_err(|_| "what --token-cmd printed is not text")?;
+    only_a_token(text, "what --token-cmd printed")
+}
+
+/// Asks on the terminal, whatever standard input is: that is for the data. Ctrl-C must be listened for, or it would leave
+/// the terminal as it is during the question.
+fn ask() -> Result<Token, Failure> {
+    let text = rpassword::prompt_password("Token: ").map_err(|error| match error.kind() {
+        io::ErrorKind::Interrupted => interrupted("interrupted; no token was given"),
+        _ => Failure::usage(format!(
+            "--token - asks on the terminal, and that failed: {error}; use {VARIABLE}, --token-file or --token-cmd"
+        )),
+    })?;
+    only_a_token(&text, "what was typed").map_err(Failure::usage)
+}
+
+fn only_a_token(text: &str, what: impl fmt::Display) -> Result<Token, String> {
+    match text.trim() {
+        "" => Err(format!("{what} is empty")),
+        token if token.contains(char::is_whitespace) => {
+            Err(format!("{what} is more than a token; it must be the token and nothing else"))
+        }
+        token => Ok(Token::new(token)),
+    }
 }
 
 fn not_empty(text: &str, otherwise: &str) -> Result<Token, Failure> {

@@ -4,9 +4,9 @@
 
 mod common;
 
-use std::{fs, net::TcpListener};
+use std::{fs, net::TcpListener, process::Command};
 
-use common::{ALICE, Broker, TOPIC, nolag, run, start};
+use common::{ALICE, Broker, Running, TOPIC, nolag, run, start};
 
 #[test]
 fn the_ready_line_names_the_real_port_and_the_banner_what_it_is_for() {
@@ -19,18 +19,74 @@ fn the_ready_line_names_the_real_port_and_the_banner_what_it_is_for() {
     running.signal("INT");
     assert_eq!(running.event("stopped")["event"], "stopped");
     let ran = running.end().expect(0);
-    for words in [
-        "development",
-        "production",
-        "Kraken",
-        url,
-        "dev-token-alice",
-        "dev-token-bob",
-        "nolag sub",
-        "nolag pub",
-    ] {
+    for words in
+        ["development", "production", "Kraken", url, "dev-token-alice", "dev-token-bob", "Ctrl-C stops it."]
+    {
         assert!(ran.stderr.contains(words), "{words:?} is not in {}", ran.stderr);
     }
+    // Where it is, and the two lines to copy.
+    assert_eq!(ran.stderr.matches(url).count(), 3, "{}", ran.stderr);
+}
+
+#[test]
+fn the_lines_to_copy_start_the_command_as_it_was_started() {
+    for (cargo, program) in
+        [(Some("nolag-cli"), "cargo run -q -p nolag-cli --"), (None, env!("CARGO_BIN_EXE_nolag"))]
+    {
+        let mut command = nolag(["dev", "--port", "0", "--json"]);
+        match cargo {
+            Some(package) => command.env("CARGO_PKG_NAME", package),
+            None => command.env_remove("CARGO_PKG_NAME"),
+        };
+        let mut running = start(&mut command);
+        let url = running.event("ready")["url"].as_str().unwrap().to_owned();
+        running.signal("INT");
+        let said = running.end().expect(0).stderr;
+        for args in ["NOLAG_TOKEN=dev-token-bob {} sub ", "NOLAG_TOKEN=dev-token-alice {} pub "] {
+            let line = format!("NOLAG_URL={url} {}", args.replace("{}", program));
+            assert!(said.contains(&line), "{line:?} is not in {said}");
+        }
+    }
+}
+
+#[test]
+fn the_lines_to_copy_work() {
+    let mut dev = start(&mut nolag(["dev", "--port", "0", "--json"]));
+    dev.event("ready");
+    let mut sub = shell(&dev.hears(" sub "));
+    sub.hears("subscribed");
+    let ran = shell(&dev.hears(" pub ")).end().expect(0);
+    assert!(ran.stdout.contains("acked"), "{ran:?}");
+    assert_eq!(sub.line(), format!("{TOPIC} {{\"text\":\"hello\"}}"));
+    sub.signal("INT");
+    sub.end().expect(0);
+}
+
+/// A command of the banner. Starting it through cargo would take long.
+fn shell(line: &str) -> Running {
+    let line = line.trim().replace("cargo run -q -p nolag-cli --", env!("CARGO_BIN_EXE_nolag"));
+    start(Command::new("sh").args(["-c", &format!("export {}", line.replacen(" /", " && exec /", 1))]))
+}
+
+#[test]
+fn faults_can_be_on_from_the_start_and_are_shown() {
+    let args = ["--fault", "refuse=broker_unavailable on=publish times=1", "--fault", "cut on=subscribe"];
+    let mut broker = Broker::start_with(&args);
+    broker.running.hears("Faults are on");
+    broker.running.hears("refuse=broker_unavailable on=publish times=1");
+    broker.running.hears("cut on=subscribe");
+    run(&mut broker.publish(&["1"])).expect(5).one_error(&["broker_unavailable"]);
+    run(&mut broker.publish(&["1"])).expect(0);
+
+    let ran = run(&mut nolag(["dev", "--port", "0", "--fault", "explode"])).expect(2);
+    assert!(ran.stderr.contains("explode") && ran.stderr.contains("expire-token"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_ready_file_that_cannot_be_written_is_said_before_anything_else() {
+    let ran = run(&mut nolag(["dev", "--port", "0", "--ready-file", "/nonexistent/ready"])).expect(2);
+    ran.one_error(&["/nonexistent/ready"]);
+    assert_eq!(ran.stdout, "");
 }
 
 #[test]
@@ -50,7 +106,8 @@ fn other_tokens_than_those_of_the_examples_are_refused() {
     let broker = Broker::start();
     run(&mut broker.nolag(ALICE, &["pub", TOPIC, "1"])).expect(0);
     let ran = run(&mut broker.nolag("stranger", &["pub", TOPIC, "1"])).expect(4);
-    ran.one_error(&["access_denied", "check the token"]);
+    ran.one_error(&[&broker.url, "access_denied", "check the token"]);
+    run(&mut broker.nolag("stranger", &["sub", TOPIC])).expect(4).one_error(&[&broker.url, "access_denied"]);
 }
 
 #[test]
@@ -108,6 +165,7 @@ fn an_auth_file_is_read_again_when_it_changes() {
     let path = dir.path().join("auth.json");
     fs::write(&path, r#"{"tokens": {}}"#).unwrap();
     let mut broker = Broker::start_with(&["--auth", path.to_str().unwrap()]);
+    broker.running.hears("Ctrl-C stops it.");
     run(&mut broker.nolag("newcomer", &["pub", TOPIC, "1"])).expect(4);
 
     let grant = r#"{"tokens": {"newcomer": {"actorTokenId": "n", "allowedTopics": [{"pattern": "demo/general/#"}]}}}"#;

@@ -6,12 +6,12 @@ mod common;
 
 use std::{
     fs,
-    io::Write as _,
+    io::{BufRead as _, BufReader, Write as _},
     process::{ChildStdin, Command, Stdio},
 };
 
 use common::{ALICE, BOB, Broker, Running, TOPIC, nolag, on_a_terminal, run, run_with_input, start};
-use nolag_broker::{AuthConfig, TestBroker};
+use nolag_broker::{AuthConfig, Fault, TestBroker};
 
 #[test]
 fn the_confirmation_is_printed() {
@@ -65,6 +65,28 @@ fn options_reach_the_broker() {
 fn invalid_json_is_refused_before_anything_is_connected() {
     let mut command = nolag(["pub", TOPIC, "hello", "--url", "ws://127.0.0.1:1/ws", "--token", "t"]);
     run(&mut command).expect(7).one_error(&["not valid JSON", "--string"]);
+}
+
+#[test]
+fn a_bad_topic_or_filter_is_refused_before_anything_is_connected_or_read() {
+    for (args, words) in [
+        (&["bad topic", "-"][..], &["bad topic", "names hold only"][..]),
+        (&["a/b", "-"], &["a/b", "app/room/topic"]),
+        (&["a/b/+", "-"], &["a/b/+", "wildcards"]),
+        (&[TOPIC, "-", "--filter", "a/b"], &["a/b"]),
+        (&[TOPIC, "-", "--filter", "a+"], &["filter"]),
+        (&[TOPIC, "--lines", "--filter", "a|b"], &["a|b"]),
+    ] {
+        let mut command = nolag(["pub", "--url", "ws://127.0.0.1:1/ws", "--token", "t"]);
+        // Nothing is ever typed.
+        let mut running = start(command.args(args).stdin(Stdio::piped()));
+        let _stdin = running.child.stdin.take();
+        running.end().expect(2).one_error(words);
+    }
+    let many = vec!["x"; 101].join("+");
+    let mut command =
+        nolag(["pub", TOPIC, "1", "--url", "ws://127.0.0.1:1/ws", "--token", "t", "--filter", &many]);
+    run(&mut command).expect(2).one_error(&["101", "100"]);
 }
 
 #[test]
@@ -125,12 +147,89 @@ fn a_bad_line_is_named_and_ends_it_unless_told_otherwise() {
 }
 
 #[test]
-fn many_lines_keep_below_the_brokers_limit() {
+fn many_lines_keep_to_the_brokers_limit() {
     let broker = Broker::start();
+    let bob = broker.subscribe(&["--count", "120", "--raw"]);
     let input: String = (0..120).map(|number| format!("{number}\n")).collect();
     let ran = run_with_input(&mut broker.publish(&["--lines"]), input.as_bytes()).expect(0);
     assert!(ran.stderr.contains("sent 120, acked 120, failed 0"), "{}", ran.stderr);
-    assert_eq!(ran.stderr.matches("45 messages a second").count(), 1, "{}", ran.stderr);
+    assert_eq!(ran.stderr.matches("50 messages a second").count(), 1, "{}", ran.stderr);
+    assert_eq!(bob.end().expect(0).stdout, input);
+}
+
+#[test]
+fn few_lines_are_not_told_about_the_limit() {
+    let broker = Broker::start();
+    let input = "1\n".repeat(50);
+    let ran = run_with_input(&mut broker.publish(&["--lines"]), input.as_bytes()).expect(0);
+    assert_eq!(ran.stderr, "sent 50, acked 50, failed 0\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lines_that_wait_for_their_turn_survive_a_lost_connection() {
+    let world = World::start().await;
+    let mut publisher = world.nolag(ALICE, &["pub", TOPIC, "--lines", "--keep-going"]);
+    let mut publisher = start(publisher.stdin(Stdio::piped()));
+    let input: String = (1..=70).map(|number| format!("{number}\n")).collect();
+    let mut stdin = publisher.child.stdin.take().unwrap();
+    stdin.write_all(input.as_bytes()).unwrap();
+    drop(stdin);
+    let mut printed = 0;
+    // The limit is reached after the first 50; until their second is over the others wait.
+    while printed < 45 {
+        assert!(publisher.line().starts_with("published line"));
+        printed += 1;
+    }
+    // The next session comes later than that.
+    world.broker.fault(Fault::cut().on("auth").times(1)).await;
+    world.broker.cut_all().await;
+    let ran = publisher.end();
+    printed += ran.stdout.lines().count();
+    // Only what was on its way when the connection broke may be unknown.
+    let unknown = ran.stderr.matches("sent, and perhaps not delivered").count();
+    assert_eq!(printed + unknown, 70, "{ran:?}");
+    assert_eq!(ran.stderr.matches("error: line").count(), unknown, "{ran:?}");
+    ran.expect(if unknown == 0 { 0 } else { 8 });
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_does_not_end_publishing() {
+    let broker = Broker::start();
+    let bob = broker.subscribe(&["--count", "3", "--raw"]);
+    for (last, code, words) in [("3\n", 0, "sent 3, acked 3, failed 0"), ("nonsense\n", 7, "error: line 3")] {
+        let mut command = broker.publish(&["--lines"]);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(b"1\n").unwrap();
+        // As `head -1` does.
+        let mut head = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        head.read_line(&mut line).unwrap();
+        assert!(line.starts_with("published line 1"), "{line}");
+        drop(head);
+        stdin.write_all(b"2\n").unwrap();
+        stdin.write_all(last.as_bytes()).unwrap();
+        drop(stdin);
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(words), "{said}");
+    }
+    assert_eq!(bob.end().expect(0).stdout, "1\n2\n3\n");
+}
+
+#[test]
+fn a_refused_message_that_asked_for_no_confirmation_is_5() {
+    let broker = Broker::start();
+    let mut publisher = broker.nolag(ALICE, &["pub", "demo/elsewhere/messages", "--lines", "--no-ack"]);
+    let mut publisher = start(publisher.stdin(Stdio::piped()));
+    let mut stdin = publisher.child.stdin.take().unwrap();
+    stdin.write_all(b"1\n").unwrap();
+    publisher.hears("error: unknown_topic (42940) on demo/elsewhere/messages");
+    drop(stdin);
+    let ran = publisher.end().expect(5);
+    assert!(ran.stderr.contains("sent 1, acked 0, failed 0"), "{}", ran.stderr);
 }
 
 #[test]

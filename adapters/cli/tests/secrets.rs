@@ -2,7 +2,12 @@
 
 mod common;
 
-use std::fs;
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    process::{Command, Stdio},
+    time::Instant,
+};
 
 use common::{Broker, TOPIC, nolag, run};
 
@@ -65,6 +70,78 @@ fn the_token_of_an_option_wins_over_that_of_the_environment() {
     fs::write(&file, format!("{}\n", common::ALICE)).unwrap();
     let path = file.path().to_str().unwrap();
     run(&mut broker.nolag("stranger", &["pub", TOPIC, "1", "--token-file", path])).expect(0);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_command_can_give_the_token() {
+    let broker = Broker::start();
+    let publish =
+        |command: &str| run(&mut broker.nolag("stranger", &["pub", TOPIC, "1", "--token-cmd", command]));
+    let ran = publish(&format!("echo asked >&2; echo {}", common::ALICE)).expect(0);
+    assert_eq!(ran.stderr, "asked\n", "it runs once, and can speak");
+    publish(&format!("echo {PLANTED} >&1; exit 3")).expect(2).one_error(&["--token-cmd", "exit status: 3"]);
+    publish("true").expect(2).one_error(&["--token-cmd", "is empty"]);
+    for fault in ["echo {}; exit 3", "echo {} {}", "echo {}; echo {}"] {
+        let ran = publish(&fault.replace("{}", PLANTED)).expect(2);
+        ran.one_error(&["--token-cmd"]);
+        assert!(!ran.stderr.contains(PLANTED), "{ran:?}");
+    }
+    run(&mut broker.nolag("", &["pub", TOPIC, "1", "--token-cmd", "true", "--token", "x"])).expect(2);
+    // It must not take the data.
+    let mut command = broker.nolag("", &["pub", TOPIC, "--token-cmd"]);
+    let ran = common::run_with_input(command.arg(format!("cat; echo {}", common::ALICE)), b"1");
+    ran.expect(0);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_dash_asks_for_the_token_without_showing_it() {
+    if !common::has_terminals() {
+        return;
+    }
+    let broker = Broker::start();
+    let ask = || {
+        let command = format!("tty; '{}' pub {TOPIC} 1 --token -", env!("CARGO_BIN_EXE_nolag"));
+        let mut script = common::on_a_terminal(&command);
+        script.env("NOLAG_URL", &broker.url).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = script.spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut terminal = String::new();
+        stdout.read_line(&mut terminal).unwrap();
+        let mut prompt = Vec::new();
+        stdout.read_until(b':', &mut prompt).unwrap();
+        assert_eq!(prompt, b"Token:");
+        let until = Instant::now() + common::DEADLINE;
+        let shows_nothing = || {
+            let settings = Command::new("stty").args(["-a", "-F", terminal.trim()]).output().unwrap().stdout;
+            String::from_utf8(settings).unwrap().split_whitespace().any(|setting| setting == "-echo")
+        };
+        while !shows_nothing() {
+            assert!(Instant::now() < until, "what is typed is shown");
+        }
+        (child, stdout)
+    };
+    let answer = |text: &str| {
+        let (mut child, mut stdout) = ask();
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let mut rest = String::new();
+        stdout.read_to_string(&mut rest).unwrap();
+        (child.wait().unwrap().code(), rest)
+    };
+    let (code, shown) = answer(&format!("{}\n", common::ALICE));
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("acked") && !shown.contains(common::ALICE), "{shown}");
+    let (code, shown) = answer("\x03");
+    assert_eq!(code, Some(130), "{shown}");
+    assert!(shown.contains("error: interrupted"), "{shown}");
+    let (code, shown) = answer("\n");
+    assert_eq!(code, Some(2), "{shown}");
+
+    // Without a terminal there is nobody to ask.
+    let mut command = Command::new("setsid");
+    command.args(["-w", env!("CARGO_BIN_EXE_nolag"), "pub", TOPIC, "1", "--token", "-"]);
+    run(command.stdin(Stdio::null())).expect(2).one_error(&["--token -", "terminal", "--token-cmd"]);
 }
 
 #[test]

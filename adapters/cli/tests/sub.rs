@@ -34,6 +34,42 @@ fn raw_is_the_data_alone() {
 }
 
 #[test]
+fn raw_has_the_delimiter_that_was_asked_for() {
+    let broker = Broker::start();
+    let delimiters: [&[&str]; 4] =
+        [&["-0"], &["--delimiter", ", "], &["--delimiter", ""], &["--delimiter", "\n"]];
+    let subscribers = delimiters.map(|args| broker.subscribe(&[&["--raw", "--count", "2"], args].concat()));
+    for data in ["\"a\"", r#"{"b": 1}"#] {
+        run(&mut broker.publish(&[data])).expect(0);
+    }
+    let expected = ["a\0{\"b\":1}\0", "a, {\"b\":1}, ", "a{\"b\":1}", "a\n{\"b\":1}\n"];
+    for (bob, expected) in subscribers.into_iter().zip(expected) {
+        // Reading by lines adds the last line feed.
+        let stdout = bob.end().expect(0).stdout;
+        assert_eq!(stdout.trim_end_matches('\n'), expected.trim_end_matches('\n'));
+    }
+    for args in [&["-0"][..], &["--delimiter", ","], &["--raw", "-0", "--delimiter", ","]] {
+        run(nolag(["sub", TOPIC, "--token", "t"]).args(args)).expect(2);
+    }
+}
+
+#[test]
+fn pretty_is_json_over_several_lines() {
+    let broker = Broker::start();
+    let mut plain = broker.subscribe(&["--pretty", "--count", "1"]);
+    let raw = broker.subscribe(&["--pretty", "--raw", "--count", "1"]);
+    let mut json = start(&mut broker.nolag(BOB, &["sub", TOPIC, "--pretty", "--json", "--count", "1"]));
+    while json.line() != "  \"event\": \"subscribed\"," {}
+    run(&mut broker.publish(&[r#"{"a":[1]}"#])).expect(0);
+    let pretty = "{\n  \"a\": [\n    1\n  ]\n}";
+    assert_eq!(plain.line(), format!("{TOPIC} {{"));
+    assert_eq!(plain.end().expect(0).stdout, pretty[2..].to_owned() + "\n");
+    assert_eq!(raw.end().expect(0).stdout, pretty.to_owned() + "\n");
+    let stdout = json.end().expect(0).stdout;
+    assert!(stdout.contains("{\n  \"v\": 1,\n  \"event\": \"message\""), "{stdout}");
+}
+
+#[test]
 fn json_tells_the_connection_from_the_messages() {
     let broker = Broker::start();
     let mut bob = start(&mut broker.nolag(BOB, &["sub", TOPIC, "--json", "--count", "1"]));
@@ -71,6 +107,22 @@ fn what_the_broker_refuses_ends_it() {
     assert!(ran.stderr.contains("error: subscribe refused: unknown_topic (42940)"), "{}", ran.stderr);
     run(&mut broker.nolag(BOB, &["sub", "nonsense"])).expect(2);
     run(&mut broker.nolag(BOB, &["sub", TOPIC, "--filter", "a/b"])).expect(2);
+}
+
+#[test]
+fn a_bad_topic_or_filter_is_refused_before_anything_is_connected() {
+    let many: Vec<String> = (0..101).map(|n| format!("--filter={n}")).collect();
+    let many: Vec<&str> = [TOPIC].into_iter().chain(many.iter().map(String::as_str)).collect();
+    for (args, words) in [
+        (&["bad topic"][..], &["bad topic", "names hold only"][..]),
+        (&[TOPIC, "demo/#/messages"], &["demo/#/messages", "#"]),
+        (&[TOPIC, "--filter", "a/b"], &["a/b"]),
+        (&[TOPIC, "--filter", "a", "--filter", "b+"], &["filter"]),
+        (&many, &["101", "100"]),
+    ] {
+        let mut command = nolag(["sub", "--url", "ws://127.0.0.1:1/ws", "--token", "t"]);
+        run(command.args(args)).expect(2).one_error(words);
+    }
 }
 
 #[test]
@@ -154,7 +206,10 @@ async fn a_lost_connection_is_shown_and_survived() {
     broker.cut_all().await;
     assert!(bob.event("disconnected")["cause"].is_string());
     assert_eq!(bob.event("reconnecting")["attempt"], 1);
-    assert!(bob.event("connected")["downtime_ms"].is_u64());
+    let connected = bob.event("connected");
+    let gap = bob.event("gap");
+    assert!(gap["downtime_ms"].is_u64());
+    assert_eq!(gap["downtime_ms"], connected["downtime_ms"]);
     let subscribed = async || {
         let connections = broker.connections().await;
         connections.iter().any(|open| !open.subscriptions.is_empty())
@@ -168,6 +223,20 @@ async fn a_lost_connection_is_shown_and_survived() {
     run(nolag(["pub", TOPIC, "1"]).env("NOLAG_URL", broker.url()).env("NOLAG_TOKEN", ALICE)).expect(0);
     bob.event("message");
     bob.end().expect(0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_session_has_a_token_of_its_own_from_the_command() {
+    let broker = TestBroker::builder().auth(AuthConfig::seed_world()).start().await;
+    let asked = tempfile::NamedTempFile::new().unwrap();
+    let token = format!("echo asked >> '{}'; echo {BOB}", asked.path().display());
+    let mut command = nolag(["sub", TOPIC, "--json", "--token-cmd", &token]);
+    let mut bob = start(command.env("NOLAG_URL", broker.url()));
+    bob.event("subscribed");
+    assert_eq!(std::fs::read_to_string(&asked).unwrap(), "asked\n");
+    broker.cut_all().await;
+    bob.event("gap");
+    assert_eq!(std::fs::read_to_string(&asked).unwrap(), "asked\nasked\n");
 }
 
 #[test]

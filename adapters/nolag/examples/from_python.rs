@@ -150,7 +150,7 @@ async fn subscribing(url: &str) -> Result<(), Error> {
     room.subscribe("messages").callback(|outcome| match outcome {
         Ok(subscribed) => println!("Subscribed to {}", subscribed.topic),
         Err(error) => println!("Subscribe failed: {error}"),
-    });
+    })?;
 
     room.unsubscribe("messages").await?;
 
@@ -176,7 +176,7 @@ async fn publishing(url: &str) -> Result<(), Error> {
     emit.await?;
 
     // With a callback, or without waiting at all: what fails then goes to on_error
-    room.emit("messages", &chat("Hello")).callback(|outcome| println!("{outcome:?}"));
+    room.emit("messages", &chat("Hello")).callback(|outcome| println!("{outcome:?}"))?;
     room.emit("messages", &chat("Hello")).send()?;
 
     client.flush().await;
@@ -216,6 +216,7 @@ async fn connection_events(url: &str) -> Result<(), Error> {
     client.on_connect(|| println!("Connected"));
     client.on_disconnect(|reason| println!("Disconnected: {reason}"));
     client.on_reconnect(|event| println!("Reconnected after {:?}", event.downtime));
+    client.on_restored(|event| println!("Subscriptions stand again; gap: {}", event.possible_gap));
     client.on_error(|error| println!("Error: {error}"));
 
     // What the app's hydration webhook answers, once per subscribe. `topic` is the bare topic name

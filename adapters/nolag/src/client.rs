@@ -6,16 +6,16 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use nolag_core::{ClientCore, Config, Payload, Session, Status, SubscriptionInfo, Token};
+use nolag_core::{ClientCore, Config, Payload, Session, Status, SubscriptionInfo, Token, TokenSource};
 use serde::Serialize;
 
 use crate::{
     actor::ActorType,
     connect::{CloseFuture, ConnectFuture, FlushFuture},
     context::App,
-    emit::Emit,
-    engine::{Handle, HandlerFn, Handlers, Job, List, Shared, State, Waiter, lock, remove_from},
-    event::{Disconnected, ErrorEvent, Hydration, Reconnected, ReplayEvent},
+    emit::{Emit, EmitMany},
+    engine::{Handle, HandlerFn, Handlers, Job, List, Shared, State, Tokens, Waiter, lock, remove_from},
+    event::{Disconnected, ErrorEvent, Hydration, Reconnected, ReplayEvent, Restored},
     handler::{HandlerId, HandlerReturn},
     message::Message,
     options::Options,
@@ -23,6 +23,7 @@ use crate::{
     runtime::{Dial, Runtime},
     status::StatusWatch,
     subscribe::{Subscribe, Unsubscribe},
+    token::{TokenReturn, provider},
 };
 
 /// A client of one broker, with one connection. Cheap to clone; all clones are the same client.
@@ -35,7 +36,8 @@ use crate::{
 /// Handlers may be registered at any time, also before [`connect`](Self::connect), and stay until they are removed.
 /// They are called one after the other, in the order of events and of registration, and never under a lock: a handler
 /// may call anything here, also remove itself. A handler that returns a future holds back the next until the future is
-/// done. A handler that panics is reported to [`on_error`](Self::on_error) and stays.
+/// done; [`spawned`](Self::spawned) gives it a task of its own. A handler that panics is reported to
+/// [`on_error`](Self::on_error) and stays.
 ///
 /// Only messages wait for a slow application: other events can overtake messages that came shortly before them.
 ///
@@ -50,6 +52,8 @@ use crate::{
 #[derive(Clone)]
 pub struct Client {
     pub(crate) handle: Arc<Handle>,
+    /// Whether handlers that are registered through it get tasks of their own.
+    spawned: bool,
 }
 
 /// Refers to a client without keeping it alive, for handlers.
@@ -77,10 +81,46 @@ impl Client {
     /// It runs on tokio.
     #[cfg(feature = "tokio")]
     pub fn new(token: impl Into<Token>, options: Options) -> Self {
-        Self::with_runtime(token.into(), options, Arc::new(crate::runtime::tokio::Tokio::new()))
+        let runtime = Arc::new(crate::runtime::tokio::Tokio::new());
+        Self::with_runtime(TokenSource::Static(token.into()), Tokens::default(), options, runtime)
     }
 
-    fn with_runtime(token: Token, options: Options, runtime: Arc<dyn Runtime>) -> Self {
+    /// A client whose tokens come from `provider`: it is called to connect, unless the last token is known to be good
+    /// for another while, and ahead of the end of a token whose end is known. Then the new token is given to the broker
+    /// without a reconnect. A token that the broker does not accept any more is replaced instead of being final.
+    ///
+    /// The provider returns `Result<T, E>` or a future of one. `T` is a token, or a [`FreshToken`](crate::FreshToken),
+    /// which may say how long it can be used; of a JWT that is found out from its `exp`. `E` says why there is no token:
+    /// that fails the attempt to connect, and the next one asks again.
+    ///
+    /// It runs on a task of its own and must not block; it has half a minute. A future that is not awaited any more,
+    /// because the client has left or asks anew, is dropped. A panic counts as an error.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use nolag::{Client, FreshToken, Options};
+    ///
+    /// # async fn fetch_token() -> Result<String, std::io::Error> { unimplemented!() }
+    /// // A JWT says itself how long it is good.
+    /// let client = Client::with_token_provider(fetch_token, Options::default());
+    ///
+    /// let client = Client::with_token_provider(
+    ///     || std::fs::read_to_string("token").map(|token| FreshToken::new(token).valid_for(Duration::from_secs(300))),
+    ///     Options::default(),
+    /// );
+    /// ```
+    #[cfg(feature = "tokio")]
+    pub fn with_token_provider<F, R, Kind>(token_provider: F, options: Options) -> Self
+    where
+        F: FnMut() -> R + Send + 'static,
+        R: TokenReturn<Kind>,
+    {
+        let runtime = Arc::new(crate::runtime::tokio::Tokio::new());
+        let tokens = Tokens::new(Some(provider(token_provider)));
+        Self::with_runtime(TokenSource::Provider, tokens, options, runtime)
+    }
+
+    fn with_runtime(token: TokenSource, tokens: Tokens, options: Options, runtime: Arc<dyn Runtime>) -> Self {
         let now = runtime.now();
         let seed = RandomState::new().build_hasher().finish();
         let built = Dial::new(&options)
@@ -93,8 +133,8 @@ impl Client {
                 (None, core.unwrap_or_else(|_| unreachable!("the defaults are valid")), Some(error))
             }
         };
-        let shared = Shared::new(State::new(core, invalid), dial, options, runtime);
-        Self { handle: Arc::new(Handle { shared }) }
+        let shared = Shared::new(State::new(core, invalid), dial, options, tokens, runtime);
+        Self { handle: Arc::new(Handle { shared }), spawned: false }
     }
 
     // ---- coming and going ----
@@ -114,8 +154,8 @@ impl Client {
     /// Dropping the future before its first poll does nothing. Dropping it later does not stop the attempt;
     /// [`disconnect`](Self::disconnect) does.
     ///
-    /// # Panics
-    /// When it is awaited outside a tokio runtime.
+    /// Outside a tokio runtime, or in one without `enable_all()`, it ends as
+    /// [`TransportErrorKind::Io`](crate::TransportErrorKind::Io).
     pub fn connect(&self) -> ConnectFuture {
         ConnectFuture::new(self.handle.clone())
     }
@@ -264,7 +304,41 @@ impl Client {
         Emit::new(self.handle.clone(), Ok(topic.into()), Ok(payload))
     }
 
+    /// Publishes messages one behind the other, without waiting for each. The future is done when all have their
+    /// outcomes, and tells one for each message, in order.
+    ///
+    /// ```no_run
+    /// # async fn example(room: nolag::Room) {
+    /// let outcomes = room.client().emit_many((0..100).map(|n| room.emit("numbers", &n))).await;
+    /// let lost = outcomes.iter().filter(|outcome| outcome.is_err()).count();
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropping the future before its first poll publishes nothing. Dropping it later withdraws nothing; only the
+    /// outcomes are lost.
+    pub fn emit_many(&self, emits: impl IntoIterator<Item = Emit>) -> EmitMany {
+        EmitMany::new(emits)
+    }
+
     // ---- handlers ----
+
+    /// This client, whose handlers get tasks of their own when they are registered through what is returned here: a slow
+    /// one then holds up no other.
+    ///
+    /// Such a handler still gets its own events one after the other and in order, but with no order between it and other
+    /// handlers. When 64 events wait for it, it holds back the others after all, so that memory stays bounded.
+    ///
+    /// ```no_run
+    /// # async fn store(message: nolag::Message) {}
+    /// # fn example(client: nolag::Client) {
+    /// client.spawned().on_any(store);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn spawned(&self) -> Self {
+        Self { handle: self.handle.clone(), spawned: true }
+    }
 
     /// Calls `handler` with each message of the topic as subscribed. It does not subscribe.
     ///
@@ -298,13 +372,27 @@ impl Client {
     }
 
     /// Calls `handler` after every connection that replaces a lost one, after the handlers of
-    /// [`on_connect`](Self::on_connect).
+    /// [`on_connect`](Self::on_connect). Subscriptions may still be on their way then;
+    /// [`on_restored`](Self::on_restored) follows when they stand.
     pub fn on_reconnect<F, R, Kind>(&self, handler: F) -> HandlerId
     where
         F: FnMut(Reconnected) -> R + Send + 'static,
         R: HandlerReturn<Kind>,
     {
         self.listen(|handlers| &mut handlers.reconnect, handler)
+    }
+
+    /// Calls `handler` when everything stands again that stood before a loss: every subscription is confirmed, or ended
+    /// because the broker refused it. This is the moment to fetch what may have been missed.
+    ///
+    /// It comes after the handlers of [`on_reconnect`](Self::on_reconnect), and only once where a connection is lost
+    /// again before that.
+    pub fn on_restored<F, R, Kind>(&self, handler: F) -> HandlerId
+    where
+        F: FnMut(Restored) -> R + Send + 'static,
+        R: HandlerReturn<Kind>,
+    {
+        self.listen(|handlers| &mut handlers.restored, handler)
     }
 
     /// Calls `handler` whenever a session has ended, also when the application asked for it.
@@ -384,7 +472,7 @@ impl Client {
     }
 
     /// Adds a handler to a list.
-    pub(crate) fn listen<E, F, R, Kind>(
+    pub(crate) fn listen<E: Send + 'static, F, R, Kind>(
         &self,
         list: impl FnOnce(&mut Handlers) -> &mut List<E>,
         mut handler: F,
@@ -397,7 +485,7 @@ impl Client {
     }
 
     /// Adds a handler to a list, for some of its events.
-    pub(crate) fn listen_if<E, F, R, Kind>(
+    pub(crate) fn listen_if<E: Send + 'static, F, R, Kind>(
         &self,
         list: impl FnOnce(&mut Handlers) -> &mut List<E>,
         wanted: impl Fn(&E) -> bool + Send + 'static,
@@ -411,12 +499,12 @@ impl Client {
         self.add_handler(list, Box::new(call))
     }
 
-    pub(crate) fn add_handler<E>(
+    pub(crate) fn add_handler<E: Send + 'static>(
         &self,
         list: impl FnOnce(&mut Handlers) -> &mut List<E>,
         call: HandlerFn<E>,
     ) -> HandlerId {
-        lock(&self.handle.shared.handlers).add(list, call)
+        lock(&self.handle.shared.handlers).add(list, call, self.spawned)
     }
 
     pub(crate) fn report(&self, event: ErrorEvent) {
@@ -431,7 +519,7 @@ impl Client {
 impl WeakClient {
     /// The client, if it is still there.
     pub fn upgrade(&self) -> Option<Client> {
-        self.0.upgrade().map(|handle| Client { handle })
+        self.0.upgrade().map(|handle| Client { handle, spawned: false })
     }
 }
 

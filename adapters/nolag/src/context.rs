@@ -107,6 +107,13 @@ impl Room {
         self.emit_encoded(topic.as_ref(), Ok(payload))
     }
 
+    /// This room, whose handlers get tasks of their own when they are registered through what is returned here; see
+    /// [`Client::spawned`].
+    #[must_use]
+    pub fn spawned(&self) -> Self {
+        Self { client: self.client.spawned(), ..self.clone() }
+    }
+
     /// Calls `handler` with each message of the topic, see [`Client::on`].
     pub fn on<F, R, Kind>(&self, topic: impl AsRef<str>, handler: F) -> HandlerId
     where

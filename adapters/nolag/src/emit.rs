@@ -1,14 +1,17 @@
 //! Publishing.
 
 use std::{
+    collections::VecDeque,
     fmt,
     future::{Future, IntoFuture},
+    mem,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
-use nolag_core::{Error, Misuse, Op, OpId, Outcome, Payload, Publish, ServerError, wire::QoS};
+use nolag_core::{Error, Misuse, Op, OpId, Outcome, Payload, Publish, Rejection, ServerError, wire::QoS};
 
 use crate::{
     connect::opaque_debug,
@@ -32,6 +35,9 @@ pub enum Emitted {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum EmitError {
+    /// It was not sent in the time that it had: [`Emit::expires_in`], or the age limit of the
+    /// [`offline_queue`](crate::Options::offline_queue).
+    Expired,
     /// It was not sent.
     NotSent(Error),
     /// The broker refused it.
@@ -50,6 +56,7 @@ impl EmitError {
 impl fmt::Display for EmitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Expired => write!(f, "not sent: {}", Rejection::Expired),
             Self::NotSent(error) => write!(f, "not sent: {error}"),
             Self::Refused(error) => error.fmt(f),
             Self::Unknown(error) => write!(f, "sent, and perhaps not delivered: {error}"),
@@ -60,6 +67,7 @@ impl fmt::Display for EmitError {
 impl std::error::Error for EmitError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
+            Self::Expired => None,
             Self::NotSent(error) | Self::Unknown(error) => Some(error),
             Self::Refused(error) => Some(&**error),
         }
@@ -69,6 +77,7 @@ impl std::error::Error for EmitError {
 impl From<EmitError> for Error {
     fn from(error: EmitError) -> Self {
         match error {
+            EmitError::Expired => Self::Rejected(Rejection::Expired),
             EmitError::NotSent(error) | EmitError::Unknown(error) => error,
             EmitError::Refused(error) => Self::Server(error),
         }
@@ -81,7 +90,7 @@ impl From<EmitError> for Error {
 ///
 /// # Outcome of `.await`
 /// `Ok(Emitted::Acked)` when the broker confirmed it; an [`EmitError`] otherwise. Messages are accepted only while a
-/// session stands.
+/// session stands, unless there is an [`offline_queue`](crate::Options::offline_queue).
 ///
 /// # Cancel safety
 /// Dropping the future before its first poll publishes nothing. Dropping it later does not withdraw the message; only
@@ -153,6 +162,12 @@ impl Emit {
         self.set(|publish| publish.filters = filters)
     }
 
+    /// How long it may wait to be sent, for its turn or for a session; after that it ends as [`EmitError::Expired`].
+    /// Default: as long as it takes.
+    pub fn expires_in(self, duration: Duration) -> Self {
+        self.set(|publish| publish.expires_in = Some(duration))
+    }
+
     /// Asks for no confirmation: the outcome is [`Emitted::Sent`], and a refusal can only be told to
     /// [`on_error`](crate::Client::on_error).
     pub fn untracked(self) -> Self {
@@ -174,8 +189,15 @@ impl Emit {
 
     /// Publishes without waiting, and calls `callback` with the outcome, whatever it is. It is called like a handler:
     /// after those of earlier events, and never under a lock.
-    pub fn callback(self, callback: impl FnOnce(Result<Emitted, EmitError>) + Send + 'static) {
-        with_callback(&self.handle, callback, result, |waiter| issue(&self.handle, self.publish, waiter));
+    ///
+    /// # Errors
+    /// As [`send`](Self::send); then the callback is not called. A callback counts as an operation of the
+    /// [`outbound_limits`](crate::Options::outbound_limits) until it has been called.
+    pub fn callback(
+        self,
+        callback: impl FnOnce(Result<Emitted, EmitError>) + Send + 'static,
+    ) -> Result<(), Error> {
+        with_callback(&self.handle, callback, result, |waiter| issue(&self.handle, self.publish, waiter))
     }
 
     fn set(mut self, change: impl FnOnce(&mut Publish)) -> Self {
@@ -208,6 +230,40 @@ impl Future for EmitFuture {
     }
 }
 
+/// The future of [`Client::emit_many`](crate::Client::emit_many).
+#[must_use = "futures do nothing unless awaited"]
+pub struct EmitMany {
+    /// Not issued yet.
+    ready: Vec<Emit>,
+    /// Issued, in order.
+    waiting: VecDeque<EmitFuture>,
+    outcomes: Vec<Result<Emitted, EmitError>>,
+}
+
+impl EmitMany {
+    pub(crate) fn new(emits: impl IntoIterator<Item = Emit>) -> Self {
+        Self { ready: emits.into_iter().collect(), waiting: VecDeque::new(), outcomes: Vec::new() }
+    }
+}
+
+impl Future for EmitMany {
+    type Output = Vec<Result<Emitted, EmitError>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { ready, waiting, outcomes } = &mut *self;
+        for mut emit in mem::take(ready).into_iter().map(Emit::into_future) {
+            emit.0.start(|handle, publish| issue(handle, publish, Waiter::Future(None)));
+            waiting.push_back(emit);
+        }
+        // One after the other: the outcomes of those behind are kept for them.
+        while let Some(emit) = waiting.front_mut() {
+            outcomes.push(ready!(Pin::new(emit).poll(cx)));
+            waiting.pop_front();
+        }
+        Poll::Ready(mem::take(outcomes))
+    }
+}
+
 fn issue(handle: &Handle, publish: Result<Publish, Fault>, waiter: Waiter) -> Result<OpId, Error> {
     match publish {
         Ok(publish) => handle.command(waiter, |state, now| Ok(state.core.publish(now, publish)?)),
@@ -225,6 +281,7 @@ fn issue(handle: &Handle, publish: Result<Publish, Fault>, waiter: Waiter) -> Re
 fn result(outcome: Result<Outcome, Error>) -> Result<Emitted, EmitError> {
     match outcome {
         Ok(Outcome::Acked) => Ok(Emitted::Acked),
+        Ok(Outcome::Expired) => Err(EmitError::Expired),
         Ok(Outcome::Refused(error)) => Err(EmitError::Refused(error)),
         Ok(Outcome::Unknown(error)) => Err(EmitError::Unknown(error)),
         Ok(outcome) => outcome.error().map_or(Ok(Emitted::Sent), |error| Err(EmitError::NotSent(error))),
@@ -232,4 +289,4 @@ fn result(outcome: Result<Outcome, Error>) -> Result<Emitted, EmitError> {
     }
 }
 
-opaque_debug!(Emit, EmitFuture);
+opaque_debug!(Emit, EmitFuture, EmitMany);

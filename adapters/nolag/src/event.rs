@@ -8,7 +8,8 @@ use nolag_core::{DecodeError, Error, Op, Payload, ProtocolError, ServerError};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Disconnected {
-    /// Why. [`Rejection::Disconnected`](crate::Rejection::Disconnected) when the application asked for it.
+    /// Why. [`Rejection::Disconnected`](crate::Rejection::Disconnected) when the application asked for it, and
+    /// [`TransportErrorKind::Io`](crate::TransportErrorKind::Io) when the runtime has shut down.
     pub cause: Error,
     /// When the next attempt to connect comes; `None` if none does.
     pub retry_in: Option<Duration>,
@@ -27,6 +28,16 @@ impl fmt::Display for Disconnected {
 pub struct Reconnected {
     /// How long there was none. Messages of that time may have been missed.
     pub downtime: Duration,
+}
+
+/// Everything stands again after a loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Restored {
+    /// How long something was missing: without a session, and of connections that were lost again at once until now.
+    pub downtime: Duration,
+    /// Whether something was subscribed, so that messages may have been missed meanwhile.
+    pub possible_gap: bool,
 }
 
 /// The state that an app's webhook gives for a topic that was just subscribed.
@@ -107,7 +118,8 @@ pub enum ErrorEvent {
         /// The panic's text, if it had one.
         message: String,
     },
-    /// Messages were dropped because the application stayed behind for too long.
+    /// Messages were dropped because the application stayed behind for too long. Told at most once a second for each
+    /// topic, and at the end for what is left.
     Lagged {
         /// Their topic; `None` for messages of no known subscription.
         topic: Option<Arc<str>>,
@@ -131,8 +143,14 @@ pub enum ErrorEvent {
         /// Why it failed.
         error: Error,
     },
-    /// The broker sent something that is not a protocol frame; it was skipped.
-    Protocol(ProtocolError),
+    /// The broker sent something that is not a protocol frame; it was skipped. Told at most once a second, and at the
+    /// end for what is left.
+    Protocol {
+        /// What was wrong with the last one.
+        error: ProtocolError,
+        /// How many since the last report.
+        count: u64,
+    },
     /// The broker reported an error that belongs to no operation, for example about a message sent
     /// [`untracked`](crate::Emit::untracked).
     Server(Box<ServerError>),
@@ -165,9 +183,10 @@ impl ErrorEvent {
             Self::LobbyEnded { .. } => Some(Op::LobbySubscribe),
             Self::Server(error) => error.op,
             Self::SubscriptionEnded { .. } => Some(Op::Subscribe),
-            Self::Decode { .. } | Self::HandlerPanicked { .. } | Self::Lagged { .. } | Self::Protocol(_) => {
-                None
-            }
+            Self::Decode { .. }
+            | Self::HandlerPanicked { .. }
+            | Self::Lagged { .. }
+            | Self::Protocol { .. } => None,
         }
     }
 
@@ -184,7 +203,7 @@ impl ErrorEvent {
             | Self::GaveUp { .. }
             | Self::HandlerPanicked { .. }
             | Self::LobbyEnded { .. }
-            | Self::Protocol(_) => None,
+            | Self::Protocol { .. } => None,
         }
     }
 
@@ -198,7 +217,7 @@ impl ErrorEvent {
             Self::Decode { .. }
             | Self::HandlerPanicked { .. }
             | Self::Lagged { .. }
-            | Self::Protocol(_)
+            | Self::Protocol { .. }
             | Self::Server(_) => None,
         }
     }
@@ -213,7 +232,7 @@ impl fmt::Display for ErrorEvent {
             }
             Self::Decode { topic, error } => write!(f, "message on {topic}: {error}"),
             Self::Encode { op, topic, error } => failed(f, *op, topic, error),
-            Self::GaveUp { cause } => write!(f, "gave up connecting: {cause}"),
+            Self::GaveUp { cause } => write!(f, "will not connect again by itself: {cause}"),
             Self::HandlerPanicked { message } => write!(f, "a handler panicked: {message}"),
             Self::Lagged { topic: Some(topic), count } => {
                 write!(f, "{count} messages on {topic} dropped: the application is too slow")
@@ -225,7 +244,8 @@ impl fmt::Display for ErrorEvent {
             // The broker's refusal names the operation and the topic itself.
             Self::Operation { error: error @ Error::Server(_), .. } => error.fmt(f),
             Self::Operation { op, topic, error } => failed(f, *op, topic, error),
-            Self::Protocol(error) => error.fmt(f),
+            Self::Protocol { error, count: 1 } => error.fmt(f),
+            Self::Protocol { error, count } => write!(f, "{error} ({count} times)"),
             Self::Server(error) => error.fmt(f),
             Self::SubscriptionEnded { topic, cause } => write!(f, "subscription to {topic} ended: {cause}"),
         }
@@ -243,7 +263,7 @@ impl std::error::Error for ErrorEvent {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Decode { error, .. } => Some(error),
-            Self::Protocol(error) => Some(error),
+            Self::Protocol { error, .. } => Some(error),
             Self::Server(error) => Some(&**error),
             _ => self.error().map(|error| error as _),
         }

@@ -28,7 +28,8 @@
 //! ```
 //!
 //! [`Room::set_presence`] and [`Client::on_presence`] are about who is in a room, [`App::lobby`] about who is in many,
-//! [`Room::set_filters`] changes what a subscription lets through, and
+//! [`Room::set_filters`] changes what a subscription lets through, [`Client::with_token_provider`] is for tokens that
+//! end, and
 //! [`docs/from-python.md`](https://github.com/NoLagApp/nolag-rust/blob/main/docs/from-python.md) has the counterpart of
 //! each call of the Python client.
 //!
@@ -73,6 +74,7 @@ mod stream;
 mod subscribe;
 #[cfg(feature = "tls")]
 mod tls;
+mod token;
 mod topic;
 mod trace;
 
@@ -80,8 +82,8 @@ pub use actor::ActorType;
 pub use client::{Client, Stats, WeakClient};
 pub use connect::{CloseFuture, ConnectFuture, FlushFuture};
 pub use context::{App, Room};
-pub use emit::{Emit, EmitError, EmitFuture, Emitted};
-pub use event::{Disconnected, ErrorEvent, Hydration, Reconnected, ReplayEvent};
+pub use emit::{Emit, EmitError, EmitFuture, EmitMany, Emitted};
+pub use event::{Disconnected, ErrorEvent, Hydration, Reconnected, ReplayEvent, Restored};
 pub use handler::{HandlerId, HandlerReturn};
 pub use lobby::Lobby;
 pub use message::{AckHandle, Message, TypedMessage};
@@ -97,6 +99,7 @@ pub use request::{Request, RequestFuture};
 pub use status::StatusWatch;
 pub use stream::{Messages, TypedMessages};
 pub use subscribe::{StreamFuture, Subscribe, SubscribeFuture, Subscribed, Unsubscribe, UnsubscribeFuture};
+pub use token::{FreshToken, TokenReturn};
 pub use topic::Topic;
 
 /// The examples of the front page of the repository compile.

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use nolag_core::{Config, Token, TokenSource, wire::QoS};
+use nolag_core::{Config, OfflinePolicy, ResendPolicy, Token, TokenSource, wire::QoS};
 
 use crate::address::without_secrets;
 
@@ -62,6 +62,11 @@ impl Options {
             #[cfg(feature = "tls")]
             root_certificates: Vec::new(),
         }
+    }
+
+    /// The address, as it was given.
+    pub fn url(&self) -> &str {
+        &self.url
     }
 
     /// Whether a lost connection is made anew. Default: yes.
@@ -219,10 +224,52 @@ impl Options {
 
     /// How many operations, and how many bytes to be sent, may be under way before more are refused with
     /// [`Rejection::Full`](crate::Rejection::Full). Default: 65,536 operations, 32 MiB.
+    ///
+    /// An operation with a callback is under way until the callback has been called, which waits for slow handlers.
     #[must_use]
     pub fn outbound_limits(mut self, operations: usize, bytes: usize) -> Self {
         self.config.limits.max_pending = operations;
         self.config.limits.max_outbound_bytes = bytes;
+        self
+    }
+
+    /// Messages that leave per second; what is more waits for its turn, in order. `None`: as fast as the network takes
+    /// them, for brokers without a limit; others refuse what comes too soon, and it is tried again a second later.
+    /// Default: 50, the limit of every known broker.
+    #[must_use]
+    pub fn publish_rate(mut self, per_second: impl Into<Option<u32>>) -> Self {
+        self.config.publish_rate = per_second.into();
+        self
+    }
+
+    /// Accepts messages while the client connects or reconnects, and sends them in order when a session stands. Default:
+    /// they are refused with [`Rejection::NotConnected`](crate::Rejection::NotConnected).
+    ///
+    /// At most so many messages and bytes wait; more are refused with [`Rejection::Full`](crate::Rejection::Full). A
+    /// message that has waited for `max_age` ends as [`EmitError::Expired`](crate::EmitError::Expired); `None`: it waits
+    /// until the client gives up or leaves. [`Emit::expires_in`](crate::Emit::expires_in) says it for one message.
+    ///
+    /// The queue is in memory: it ends with the process.
+    #[must_use]
+    pub fn offline_queue(
+        mut self,
+        messages: usize,
+        bytes: usize,
+        max_age: impl Into<Option<Duration>>,
+    ) -> Self {
+        self.config.offline =
+            OfflinePolicy::Queue { max_messages: messages, max_bytes: bytes, max_age: max_age.into() };
+        self
+    }
+
+    /// Whether messages that were sent and not confirmed when the connection was lost are sent again on the next one, in
+    /// order and before newer ones. Subscribers may then see a message twice. Default: no; such a message ends as
+    /// [`EmitError::Unknown`](crate::EmitError::Unknown).
+    ///
+    /// A message on which the broker closes the connection twice is refused, so that it does not hold up the others.
+    #[must_use]
+    pub fn resend_unconfirmed(mut self, resend: bool) -> Self {
+        self.config.resend = if resend { ResendPolicy::AtLeastOnce } else { ResendPolicy::ReportUnknown };
         self
     }
 
@@ -246,9 +293,9 @@ impl Options {
     }
 
     /// The core's configuration with everything put together.
-    pub(crate) fn config(&self, token: Token) -> Config {
+    pub(crate) fn config(&self, token: TokenSource) -> Config {
         let mut config = self.config.clone();
-        config.token = TokenSource::Static(token);
+        config.token = token;
         if !self.reconnect {
             config.reconnect.max_attempts = Some(0);
         }

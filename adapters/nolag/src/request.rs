@@ -82,10 +82,14 @@ impl<T> Request<T> {
 impl<T: 'static> Request<T> {
     /// Asks without waiting, and calls `callback` with the outcome, whatever it is. It is called like a handler: after
     /// those of earlier events, and never under a lock.
-    pub fn callback(self, callback: impl FnOnce(Result<T, Error>) + Send + 'static) {
+    ///
+    /// # Errors
+    /// As [`send`](Self::send); then the callback is not called. A callback counts as an operation of the
+    /// [`outbound_limits`](crate::Options::outbound_limits) until it has been called.
+    pub fn callback(self, callback: impl FnOnce(Result<T, Error>) + Send + 'static) -> Result<(), Error> {
         let answer = self.answer;
         let convert = move |outcome| result(outcome, answer);
-        with_callback(&self.handle, callback, convert, |waiter| issue(&self.handle, self.ask, waiter));
+        with_callback(&self.handle, callback, convert, |waiter| issue(&self.handle, self.ask, waiter))
     }
 }
 

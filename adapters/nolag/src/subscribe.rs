@@ -134,10 +134,17 @@ impl Subscribe {
 
     /// Subscribes without waiting, and calls `callback` with the outcome, whatever it is. It is called like a handler:
     /// after those of earlier events, and never under a lock.
-    pub fn callback(self, callback: impl FnOnce(Result<Subscribed, Error>) + Send + 'static) {
+    ///
+    /// # Errors
+    /// As [`send`](Self::send); then the callback is not called. A callback counts as an operation of the
+    /// [`outbound_limits`](crate::Options::outbound_limits) until it has been called.
+    pub fn callback(
+        self,
+        callback: impl FnOnce(Result<Subscribed, Error>) + Send + 'static,
+    ) -> Result<(), Error> {
         let topic = topic_of(&self.command);
         let convert = move |outcome| result(outcome, topic);
-        with_callback(&self.handle, callback, convert, |waiter| issue(&self.handle, self.command, waiter));
+        with_callback(&self.handle, callback, convert, |waiter| issue(&self.handle, self.command, waiter))
     }
 
     fn open<S: From<Messages>>(self) -> StreamFuture<S> {

@@ -1,9 +1,10 @@
 //! `nolag dev`: the development broker.
 
-use std::{fs, net::SocketAddr, path::Path};
+use std::{borrow::Cow, env, fs, net::SocketAddr, path::Path};
 
 use nolag_broker::{
-    AuthConfig, BrokerConfig, Limits, Profile, Server, ServerError, ServerOptions, startup_banner,
+    AuthConfig, BrokerConfig, BrokerCore, Limits, Profile, Server, ServerError, ServerOptions, fault_banner,
+    startup_banner,
 };
 use serde::Serialize;
 use tokio::net::lookup_host;
@@ -40,15 +41,26 @@ pub(crate) async fn run(args: DevArgs) -> Outcome {
 
     let addr = server.local_addr();
     let url = format!("ws://{}/ws", reachable(addr));
+    let faults = args.fault.clone();
+    let faults = server.with_core(move |core: &mut BrokerCore, now| {
+        for fault in faults {
+            core.add_fault(now, fault);
+        }
+        fault_banner(core)
+    });
+    let faults = faults.await.map_err(|stopped| Failure::new(Exit::Internal, stopped.to_string()))?;
+    if let Some(path) = &args.ready_file {
+        write_ready_file(path, &url)?;
+    }
     say(startup_banner(&server, profile));
+    if let Some(faults) = faults {
+        say(format_args!("\n{faults}"));
+    }
     say(advice(&args, &url));
     if !addr.ip().is_loopback() {
         say(format_args!(
             "warning: everybody who can reach {addr} can connect; --host 127.0.0.1 keeps others out"
         ));
-    }
-    if let Some(path) = &args.ready_file {
-        write_ready_file(path, &url)?;
     }
     match output.is_json() {
         true => output.event("ready", Ready { url: &url, port: addr.port() })?,
@@ -108,19 +120,32 @@ fn reachable(mut addr: SocketAddr) -> SocketAddr {
 fn advice(args: &DevArgs, url: &str) -> String {
     if let Some(path) = &args.auth {
         let path = path.display();
-        return format!("\nTokens: those in {path}, which is read again when it changes\nAddress: {url}\n");
+        return format!("\nTokens: those in {path}, which is read again when it changes\n\nCtrl-C stops it.");
     }
+    let nolag = invocation();
     let tokens = if args.allow_all {
         "any; dev-token-NAME is the actor NAME, and every actor may do everything"
     } else {
         "dev-token-alice, dev-token-bob; app demo, room general, lobby online"
     };
     format!(
-        "\nTokens: {tokens}\nAddress: {url}\n\nIn another terminal:\n  \
-         NOLAG_URL={url} NOLAG_TOKEN=dev-token-bob nolag sub demo/general/messages\nAnd in a third:\n  \
-         NOLAG_URL={url} NOLAG_TOKEN=dev-token-alice nolag pub demo/general/messages '{{\"text\":\"hello\"}}'\n\n\
+        "\nTokens: {tokens}\n\nIn another terminal:\n  \
+         NOLAG_URL={url} NOLAG_TOKEN=dev-token-bob {nolag} sub demo/general/messages\nAnd in a third:\n  \
+         NOLAG_URL={url} NOLAG_TOKEN=dev-token-alice {nolag} pub demo/general/messages '{{\"text\":\"hello\"}}'\n\n\
          Ctrl-C stops it."
     )
+}
+
+/// How this command was started: through cargo, by its path, or found by its name.
+fn invocation() -> Cow<'static, str> {
+    if env::var_os("CARGO_PKG_NAME").is_some_and(|package| package == env!("CARGO_PKG_NAME")) {
+        return "cargo run -q -p nolag-cli --".into();
+    }
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | '+');
+    match env::args().next() {
+        Some(path) if path.contains('/') && path.chars().all(plain) => path.into(),
+        _ => "nolag".into(),
+    }
 }
 
 /// All at once, so that nobody reads half an address.

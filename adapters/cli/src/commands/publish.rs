@@ -11,21 +11,18 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
-use nolag::{Client, Emit, EmitError, Emitted, Error, ErrorEvent, Payload, Status};
+use nolag::{Client, Emit, EmitError, Emitted, Error, ErrorEvent, Filter, Payload};
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    args::{PubArgs, filter_group},
-    connection::{Connection, interrupted},
+    args::{PubArgs, filter},
+    connection::{Connection, MAX_WAITING, RATE, interrupted},
     exit::{Exit, Failure, Outcome},
     input::{Format, Line, Source},
     output::{Output, say},
     signals::{Interrupts, at},
 };
-
-/// Messages per second. Brokers refuse the 51st in a second, and their second is not ours.
-const RATE: usize = 45;
 
 /// How long an interrupted command waits for confirmations.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -57,14 +54,15 @@ struct Tally {
 }
 
 pub(crate) async fn run(args: PubArgs) -> Outcome {
+    args.check()?;
+    let source = Source::choose(&args, io::stdin().is_terminal())?;
     let unconfirmed = Arc::new(AtomicU64::new(0));
     let waiting = unconfirmed.clone();
     let last_words = move || format!("left at once; not confirmed: {}", waiting.load(Ordering::Relaxed));
     let mut interrupts = Interrupts::listen(last_words)?;
-    let source = Source::choose(&args, io::stdin().is_terminal())?;
+    let connection = Connection::new(&args.connection)?;
     let output = Output::new(args.json);
     let format = if args.string { Format::Text } else { Format::Json };
-    let connection = Connection::new(&args.connection)?;
     let publisher =
         Publisher { args, output, format, unconfirmed, refusals: watch_errors(&connection.client) };
 
@@ -96,7 +94,7 @@ fn watch_errors(client: &Client) -> Arc<AtomicU64> {
             counter.fetch_add(1, Ordering::Relaxed);
             say(format_args!("error: {error}"));
         }
-        // `connect`, or the message that waited for it, reports the same.
+        // The message that waited for it reports the same.
         ErrorEvent::GaveUp { .. } => {}
         event => say(format_args!("warning: {event}")),
     });
@@ -166,27 +164,22 @@ impl Publisher {
         tally: &mut Tally,
     ) -> Result<(), Failure> {
         let mut lines = source.lines();
-        let mut status = client.watch_status();
-        let mut pace = Pace::default();
+        let mut pacing = Pacing::default();
         let mut pending = FuturesUnordered::new();
-        let mut next: Option<(u64, Payload)> = None;
         let mut empty = !self.args.allow_empty;
         let mut reading = true;
         let mut stop: Option<Failure> = None;
         let mut drain_until = None;
 
-        while reading || next.is_some() || !pending.is_empty() {
-            // Without a session there is nothing to do but wait for the next one.
-            let held_back = matches!(client.status(), Status::Connecting | Status::Reconnecting);
-            let slot = if next.is_some() && !held_back { pace.slot() } else { None };
+        while reading || !pending.is_empty() {
             tokio::select! {
                 biased;
                 () = interrupts.first(), if drain_until.is_none() => {
                     drain_until = Some(Instant::now() + DRAIN);
-                    if reading || next.is_some() {
+                    if reading {
                         stop.get_or_insert_with(|| interrupted("interrupted before the end of the input"));
                     }
-                    (reading, next, empty) = (false, None, false);
+                    (reading, empty) = (false, false);
                     if !pending.is_empty() {
                         say(format_args!("waiting for {} confirmations; again to leave at once", pending.len()));
                     }
@@ -198,32 +191,29 @@ impl Publisher {
                 }
                 Some(finished) = pending.next(), if !pending.is_empty() => {
                     self.unconfirmed.fetch_sub(1, Ordering::Relaxed);
-                    pace.free();
                     if let Some(failure) = self.finished(finished, tally)? {
                         self.fail(failure, &mut stop);
                     }
                 }
-                () = at(slot) => {
-                    let Some((line, payload)) = next.take() else { continue };
-                    let emit = self.emit(client, payload);
-                    pace.take();
-                    tally.sent += 1;
-                    self.unconfirmed.fetch_add(1, Ordering::Relaxed);
-                    let started = Instant::now();
-                    pending.push(async move {
-                        let result = emit.await;
-                        Finished { line, took: started.elapsed(), result }
-                    });
-                }
-                Some(_) = status.next(), if next.is_some() && held_back => {}
-                line = lines.recv(), if reading && next.is_none() => match line {
+                line = lines.recv(), if reading && pending.len() < MAX_WAITING => match line {
                     None => reading = false,
                     Some(Line { number, text }) => {
                         empty = false;
                         // What cannot be read ends the input, whatever else is wanted.
                         reading = text.is_ok();
                         match text.and_then(|text| self.format.line(&text)) {
-                            Ok(payload) => next = payload.map(|payload| (number, payload)),
+                            Ok(None) => {}
+                            Ok(Some(payload)) => {
+                                pacing.notice();
+                                tally.sent += 1;
+                                self.unconfirmed.fetch_add(1, Ordering::Relaxed);
+                                let emit = self.emit(client, payload);
+                                let started = Instant::now();
+                                pending.push(async move {
+                                    let result = emit.await;
+                                    Finished { line: number, took: started.elapsed(), result }
+                                });
+                            }
                             Err(failure) => {
                                 tally.failed += 1;
                                 let failure = failure.during(format_args!("line {number}"));
@@ -235,7 +225,7 @@ impl Publisher {
                 },
             }
             if stop.is_some() {
-                (reading, next) = (false, None);
+                reading = false;
             }
         }
         match stop {
@@ -250,7 +240,7 @@ impl Publisher {
         let Tally { sent, acked, failed } = tally;
         say(format_args!("sent {sent}, acked {acked}, failed {failed}"));
         if self.output.is_json() {
-            self.output.event("summary", tally)?;
+            shown(self.output.event("summary", tally))?;
         }
         ended?;
         if failed > 0 {
@@ -308,12 +298,10 @@ impl Publisher {
         if let Some(qos) = self.args.qos {
             emit = emit.qos(qos);
         }
-        match self.args.filter.as_deref() {
+        match self.args.filter.as_deref().map(filter) {
             None => emit,
-            Some(filter) => match filter_group(filter) {
-                None => emit.filter(filter),
-                Some(group) => emit.filters(group),
-            },
+            Some(Filter::Value(value)) => emit.filter(value),
+            Some(Filter::All(group)) => emit.filters(group),
         }
     }
 
@@ -323,13 +311,13 @@ impl Publisher {
         let ms = took.as_secs_f64() * 1000.0;
         if self.output.is_json() {
             let ms = acked.then(|| (ms * 1000.0).round() / 1000.0);
-            return self.output.event("published", Published { topic, line, acked, ms });
+            return shown(self.output.event("published", Published { topic, line, acked, ms }));
         }
         let end = if acked { format!("acked in {ms:.1} ms") } else { "no confirmation".into() };
-        match line {
+        shown(match line {
             None => self.output.line(format_args!("published to {topic}, {end}")),
             Some(line) => self.output.line(format_args!("published line {line}, {end}")),
-        }
+        })
     }
 
     fn report_failed(&self, line: u64, failure: &Failure) -> Result<(), Failure> {
@@ -337,7 +325,7 @@ impl Publisher {
             return Ok(());
         }
         let error = failure.message.as_deref().unwrap_or_default();
-        self.output.event("failed", NotPublished { topic: &self.args.topic, line, error })
+        shown(self.output.event("failed", NotPublished { topic: &self.args.topic, line, error }))
     }
 }
 
@@ -349,42 +337,37 @@ fn failure(error: &EmitError) -> Failure {
     }
 }
 
+/// A reader that has seen enough of the confirmations does not end publishing.
+fn shown(written: Result<(), Failure>) -> Result<(), Failure> {
+    match written {
+        Err(Failure { exit: Exit::Done, .. }) => Ok(()),
+        written => written,
+    }
+}
+
 fn empty_input() -> Failure {
     Failure::data("the input is empty, nothing was published; --allow-empty permits that")
 }
 
-/// Keeps below the broker's publish limit: a slot is free again one second after its message was confirmed.
+/// Notices when there is more than the client sends in a second, and says so once.
 #[derive(Debug, Default)]
-struct Pace {
-    in_flight: usize,
-    freed: VecDeque<Instant>,
+struct Pacing {
+    /// The latest messages.
+    latest: VecDeque<Instant>,
     told: bool,
 }
 
-impl Pace {
-    /// When the next message may leave; `None` while all slots wait for confirmations.
-    fn slot(&mut self) -> Option<Instant> {
+impl Pacing {
+    /// Another message is handed to the client.
+    fn notice(&mut self) {
         let now = Instant::now();
-        while self.freed.front().is_some_and(|freed| *freed <= now) {
-            self.freed.pop_front();
-        }
-        let taken = self.in_flight + self.freed.len();
-        if taken < RATE {
-            return Some(now);
-        }
-        if !self.told {
+        if self.latest.len() == RATE as usize
+            && self.latest.pop_front().is_some_and(|first| now < first + Duration::from_secs(1))
+            && !self.told
+        {
             self.told = true;
-            say(format_args!("note: keeping to {RATE} messages a second, below the broker's limit of 50"));
+            say(format_args!("note: at most {RATE} messages a second are sent, the limit of brokers"));
         }
-        self.freed.front().copied()
-    }
-
-    fn take(&mut self) {
-        self.in_flight += 1;
-    }
-
-    fn free(&mut self) {
-        self.in_flight -= 1;
-        self.freed.push_back(Instant::now() + Duration::from_secs(1));
+        self.latest.push_back(now);
     }
 }

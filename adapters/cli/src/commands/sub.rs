@@ -3,12 +3,12 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
-use nolag::{Client, Disconnected, Error, ErrorEvent, Filter, Message, Reconnected, Subscribe};
+use nolag::{Client, Disconnected, Error, ErrorEvent, Message, Reconnected, Subscribe};
 use serde::Serialize;
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
-    args::{SubArgs, filter_group},
+    args::SubArgs,
     connection::{Connection, interrupted},
     exit::{Exit, Failure, Outcome},
     output::{Output, say},
@@ -31,9 +31,15 @@ enum Event {
 struct Connected<'a> {
     url: &'a str,
     actor: &'a str,
-    /// How long there was no connection. Messages of that time may be missing.
+    /// How long there was no connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     downtime_ms: Option<u64>,
+}
+
+/// Messages of this time may be missing.
+#[derive(Serialize)]
+struct Gap {
+    downtime_ms: u64,
 }
 
 #[derive(Serialize)]
@@ -82,9 +88,10 @@ enum End {
 }
 
 pub(crate) async fn run(args: SubArgs) -> Outcome {
+    args.check()?;
     let mut interrupts = Interrupts::listen(|| "left at once".into())?;
-    let deadline = args.timeout.map(|timeout| (timeout, Instant::now() + timeout));
     let connection = Connection::new(&args.connection)?;
+    let deadline = args.timeout.map(|timeout| (timeout, Instant::now() + timeout));
     let mut events = watch(&connection.client);
     let actor = tokio::select! {
         actor = connection.open(&mut interrupts) => actor?,
@@ -92,7 +99,8 @@ pub(crate) async fn run(args: SubArgs) -> Outcome {
             return Err(Failure::new(Exit::NotReached, format!("timed out while connecting to {}", connection.url)));
         }
     };
-    let mut subscriber = Subscriber { output: Output::new(args.json), connection, actor, args, received: 0 };
+    let output = Output::new(args.json).pretty(args.pretty);
+    let mut subscriber = Subscriber { output, connection, actor, args, received: 0 };
     let outcome = subscriber.listen(&mut events, &mut interrupts, deadline).await;
     events.close();
     // What was not printed is not processed.
@@ -187,11 +195,7 @@ impl Subscriber {
     }
 
     fn subscribe(&self, topic: &str) -> Subscribe {
-        let filters = self.args.filter.iter().map(|filter| match filter_group(filter) {
-            Some(group) => Filter::All(group),
-            None => Filter::Value(filter.clone()),
-        });
-        let mut subscribe = self.connection.client.subscribe(topic).filters(filters);
+        let mut subscribe = self.connection.client.subscribe(topic).filters(self.args.filters());
         if let Some(qos) = self.args.qos {
             subscribe = subscribe.qos(qos);
         }
@@ -204,14 +208,13 @@ impl Subscriber {
     fn print(&mut self, message: &Message) -> Result<(), Failure> {
         self.received += 1;
         let payload = message.payload();
-        if self.args.raw
-            && let Some(bytes) = payload.binary()
-        {
-            return self.output.raw(bytes);
-        }
         let data = Json::from_msgpack(payload.as_msgpack());
         if self.args.raw {
-            return self.output.line(data);
+            let end = if self.args.null { "\0" } else { self.args.delimiter.as_deref().unwrap_or("\n") };
+            return match payload.binary() {
+                Some(bytes) => self.output.raw(bytes, end),
+                None => self.output.raw(self.output.to_json(&data)?.as_bytes(), end),
+            };
         }
         if self.output.is_json() {
             return self.output.event(
@@ -226,14 +229,15 @@ impl Subscriber {
                 },
             );
         }
-        self.output.line(format_args!("{} {data}", message.topic()))
+        self.output.line(format_args!("{} {}", message.topic(), self.output.to_json(&data)?))
     }
 
     fn connected(&self, reconnected: Option<Reconnected>) -> Result<(), Failure> {
         let (url, actor) = (&self.connection.url, &self.actor);
         if self.output.is_json() {
             let downtime_ms = reconnected.map(|event| millis(event.downtime));
-            return self.output.event("connected", Connected { url, actor, downtime_ms });
+            self.output.event("connected", Connected { url, actor, downtime_ms })?;
+            return downtime_ms.map_or(Ok(()), |downtime_ms| self.output.event("gap", Gap { downtime_ms }));
         }
         match reconnected {
             None => say(format_args!("connected to {url} as {actor}")),

@@ -17,10 +17,10 @@ use nolag_core::{LobbyChange, Payload, PresenceChange};
 use super::{
     Delivery, Shared,
     handlers::{Entry, List},
-    lock,
+    lane, lock,
 };
 use crate::{
-    event::{Disconnected, ErrorEvent, Hydration, Reconnected, ReplayEvent},
+    event::{Disconnected, ErrorEvent, Hydration, Reconnected, ReplayEvent, Restored},
     handler::Work,
     message::Message,
     runtime::BoxFuture,
@@ -56,6 +56,7 @@ pub(crate) enum Job {
     Lobby(LobbyChange),
     Presence(PresenceChange),
     Replay(ReplayEvent),
+    Restored(Restored),
     Call(Box<dyn FnOnce() + Send>),
 }
 
@@ -75,6 +76,8 @@ struct Inner {
     running: bool,
     /// A job was taken out and is not done.
     busy: bool,
+    /// Handlers with a task of their own that have something to do.
+    lanes: usize,
     waker: Option<Waker>,
     /// Who waits until everything is done.
     idle_wakers: Vec<Waker>,
@@ -105,7 +108,7 @@ impl Inner {
             Job::Lobby(event) => Some((&mut self.events, size(Some(&event.data)))),
             Job::Presence(event) => Some((&mut self.events, size(event.presence.as_ref()))),
             Job::Replay(_) => Some((&mut self.events, 0)),
-            Job::Connect | Job::Reconnect(_) | Job::Disconnect(_) | Job::Call(_) => None,
+            Job::Connect | Job::Reconnect(_) | Job::Restored(_) | Job::Disconnect(_) | Job::Call(_) => None,
         }
     }
 
@@ -180,13 +183,26 @@ impl Dispatch {
     /// Waits until everything in the queue is done. `Ready` where nobody does it.
     pub(crate) fn poll_idle(&self, waker: &Waker) -> Poll<()> {
         let mut inner = lock(&self.0);
-        if !inner.running || (inner.queue.is_empty() && !inner.busy) {
+        let idle = !inner.running || (inner.queue.is_empty() && !inner.busy);
+        if idle && inner.lanes == 0 {
             return Poll::Ready(());
         }
         if !inner.idle_wakers.iter().any(|known| known.will_wake(waker)) {
             inner.idle_wakers.push(waker.clone());
         }
         Poll::Pending
+    }
+
+    pub(super) fn lane_begins(&self) {
+        lock(&self.0).lanes += 1;
+    }
+
+    pub(super) fn lane_ends(&self) {
+        let mut inner = lock(&self.0);
+        inner.lanes -= 1;
+        let idle = mem::take(&mut inner.idle_wakers);
+        drop(inner);
+        idle.into_iter().for_each(Waker::wake);
     }
 
     /// The runner, unless there is one.
@@ -291,10 +307,8 @@ async fn run_job(shared: &Arc<Shared>, job: Job) {
         Job::Error(event) => {
             trace::debug!(error = %event, "error event");
             let list = lock(&shared.handlers).error.clone();
-            for entry in list.iter() {
-                // Reporting this panic would call the same handler again.
-                let _ = call(shared, entry, (*event).clone()).await;
-            }
+            // Reporting a panic here would call the same handler again.
+            call_each(shared, &list, &*event, |_, _| ()).await;
         }
         Job::Hydration(event) => {
             let list = lock(&shared.handlers).hydration.clone();
@@ -312,6 +326,10 @@ async fn run_job(shared: &Arc<Shared>, job: Job) {
             let list = lock(&shared.handlers).replay.clone();
             call_all(shared, &list, &event).await;
         }
+        Job::Restored(event) => {
+            let list = lock(&shared.handlers).restored.clone();
+            call_all(shared, &list, &event).await;
+        }
         Job::Call(callback) => {
             if let Err(panic) = calling(shared, callback) {
                 report_panic(shared, panic);
@@ -320,17 +338,32 @@ async fn run_job(shared: &Arc<Shared>, job: Job) {
     }
 }
 
-async fn call_all<E: Clone>(shared: &Arc<Shared>, list: &List<E>, event: &E) {
+async fn call_all<E: Clone + Send + 'static>(shared: &Arc<Shared>, list: &List<E>, event: &E) {
+    call_each(shared, list, event, report_panic).await;
+}
+
+async fn call_each<E: Clone + Send + 'static>(
+    shared: &Arc<Shared>,
+    list: &List<E>,
+    event: &E,
+    on_panic: OnPanic,
+) {
     for entry in list.iter() {
-        if let Err(panic) = call(shared, entry, event.clone()).await {
-            report_panic(shared, panic);
+        if let Some(lane) = &entry.lane {
+            lane::push(shared, entry, lane, event.clone(), on_panic).await;
+        } else if let Err(panic) = run_handler(shared, entry, event.clone()).await {
+            on_panic(shared, panic);
         }
     }
 }
 
 type Panic = Box<dyn Any + Send>;
 
-async fn call<E>(shared: &Arc<Shared>, entry: &Entry<E>, event: E) -> Result<(), Panic> {
+/// What becomes of a handler's panic.
+pub(super) type OnPanic = fn(&Arc<Shared>, Panic);
+
+/// Calls a handler, unless it was removed, and sees it to its end.
+pub(super) async fn run_handler<E>(shared: &Arc<Shared>, entry: &Entry<E>, event: E) -> Result<(), Panic> {
     if !entry.is_live() {
         return Ok(());
     }
@@ -377,7 +410,7 @@ fn report_panic(shared: &Arc<Shared>, panic: Panic) {
 }
 
 /// Lets other tasks have the thread once.
-async fn yield_now() {
+pub(super) async fn yield_now() {
     let mut yielded = false;
     poll_fn(|cx| {
         if mem::replace(&mut yielded, true) {

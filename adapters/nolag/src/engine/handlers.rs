@@ -10,8 +10,9 @@ use std::{
 
 use nolag_core::{LobbyChange, PresenceChange};
 
+use super::lane::Lane;
 use crate::{
-    event::{Disconnected, ErrorEvent, Hydration, Reconnected, ReplayEvent},
+    event::{Disconnected, ErrorEvent, Hydration, Reconnected, ReplayEvent, Restored},
     handler::{HandlerId, Work},
     message::Message,
 };
@@ -20,6 +21,8 @@ use crate::{
 pub(crate) struct Entry<E> {
     id: HandlerId,
     live: AtomicBool,
+    /// Of a handler with a task of its own.
+    pub(super) lane: Option<Arc<Lane<E>>>,
     pub(super) call: Mutex<HandlerFn<E>>,
 }
 
@@ -47,6 +50,7 @@ pub(crate) struct Handlers {
     pub(crate) lobby: List<LobbyChange>,
     pub(crate) presence: List<PresenceChange>,
     pub(crate) replay: List<ReplayEvent>,
+    pub(crate) restored: List<Restored>,
 }
 
 impl<E> Entry<E> {
@@ -57,14 +61,16 @@ impl<E> Entry<E> {
 }
 
 impl Handlers {
-    pub(crate) fn add<E>(
+    pub(crate) fn add<E: Send + 'static>(
         &mut self,
         list: impl FnOnce(&mut Self) -> &mut List<E>,
         call: HandlerFn<E>,
+        spawned: bool,
     ) -> HandlerId {
         self.last_id += 1;
         let id = HandlerId(self.last_id);
-        let entry = Entry { id, live: AtomicBool::new(true), call: Mutex::new(call) };
+        let lane = spawned.then(Arc::default);
+        let entry = Entry { id, live: AtomicBool::new(true), lane, call: Mutex::new(call) };
         Arc::make_mut(list(self)).push(Arc::new(entry));
         id
     }
@@ -87,6 +93,7 @@ impl Handlers {
             .or_else(|| remove_from(&mut self.lobby, id))
             .or_else(|| remove_from(&mut self.presence, id))
             .or_else(|| remove_from(&mut self.replay, id))
+            .or_else(|| remove_from(&mut self.restored, id))
             .or_else(|| self.topics.values_mut().find_map(|list| remove_from(list, id)));
         self.topics.retain(|_, list| !list.is_empty());
         found
@@ -106,7 +113,7 @@ impl Handlers {
     }
 }
 
-pub(crate) fn remove_from<E: 'static>(list: &mut List<E>, id: HandlerId) -> Option<Box<dyn Removed>> {
+pub(crate) fn remove_from<E: Send + 'static>(list: &mut List<E>, id: HandlerId) -> Option<Box<dyn Removed>> {
     let index = list.iter().position(|entry| entry.id == id)?;
     let entry = Arc::make_mut(list).remove(index);
     entry.live.store(false, Ordering::Release);

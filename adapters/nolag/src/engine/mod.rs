@@ -10,20 +10,23 @@
 mod connection;
 mod delivery;
 mod dispatch;
+mod gather;
 mod handlers;
+mod lane;
 mod mailbox;
 mod operation;
 mod pump;
 mod state;
 mod status;
 mod streams;
+mod tokens;
 mod waiters;
 
 use std::{
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Poll, Waker},
 };
@@ -34,9 +37,10 @@ pub(crate) use delivery::{Ack, Delivery};
 pub(crate) use dispatch::Job;
 pub(crate) use handlers::{HandlerFn, Handlers, List, remove_from};
 pub(crate) use mailbox::{Mail, Mailbox};
-pub(crate) use operation::{Command, Operation, with_callback};
+pub(crate) use operation::{CallbackSlot, Command, Operation, with_callback};
 pub(crate) use state::State;
 pub(crate) use streams::StreamBuffer;
+pub(crate) use tokens::Tokens;
 pub(crate) use waiters::Waiter;
 
 use crate::{
@@ -54,10 +58,13 @@ pub(crate) struct Shared {
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) dispatch: Dispatch,
     pub(crate) status: StatusCell,
+    tokens: Tokens,
     runtime: Arc<dyn Runtime>,
     /// How to connect; `None` when the options are invalid, and then nothing does.
     dial: Option<Arc<Dial>>,
     pub(crate) options: Options,
+    /// Callbacks that have not been called.
+    callbacks: Arc<AtomicUsize>,
     /// Whether the last handle is gone.
     abandoned: AtomicBool,
     /// Whether there is a pump. Changed only under the state's lock.
@@ -74,6 +81,7 @@ impl Shared {
         state: State,
         dial: Option<Dial>,
         options: Options,
+        tokens: Tokens,
         runtime: Arc<dyn Runtime>,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -82,9 +90,11 @@ impl Shared {
             handlers: Mutex::default(),
             dispatch: Dispatch::default(),
             status: StatusCell::default(),
+            tokens,
             runtime,
             dial: dial.map(Arc::new),
             options,
+            callbacks: Arc::default(),
             abandoned: AtomicBool::new(false),
             pump_runs: AtomicBool::new(false),
         })
@@ -111,6 +121,11 @@ impl Shared {
             self.start_runner();
         }
         result
+    }
+
+    /// A place for one more callback.
+    fn callback_slot(&self) -> Result<CallbackSlot, Error> {
+        CallbackSlot::take(&self.callbacks, self.options.config.limits.max_pending)
     }
 
     /// The latest operation without an outcome.
@@ -197,8 +212,8 @@ impl Handle {
         })?;
         if start {
             let pump = Pump::new(self.shared.clone());
-            let started = self.shared.runtime.spawn(Box::pin(pump));
-            assert!(started, "nolag: connect() needs to be awaited inside a tokio runtime");
+            // Where it cannot run it is dropped, and its end is the outcome.
+            self.shared.runtime.spawn(Box::pin(pump));
         }
         Ok(op)
     }

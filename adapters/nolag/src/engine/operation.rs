@@ -2,13 +2,16 @@
 
 use std::{
     mem,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Poll},
 };
 
 use nolag_core::{Error, OpId, Outcome, Rejection};
 
-use super::{Handle, Job, Mail, Waiter, lock};
+use super::{Handle, Mail, Waiter};
 
 /// An accepted command that somebody waits for. Dropping it tells the core that nobody does any more.
 #[derive(Debug)]
@@ -47,55 +50,75 @@ pub(crate) enum Command<C> {
     Ready(Arc<Handle>, C),
     /// Issued.
     Waiting(Operation),
+    /// Issued and refused.
+    Refused(Error),
     /// Over.
     Finished,
 }
 
 impl<C> Command<C> {
+    /// Issues the command unless that was done before.
+    pub(crate) fn start(&mut self, issue: impl FnOnce(&Handle, C) -> Result<OpId, Error>) {
+        if let Self::Ready(..) = self {
+            if let Self::Ready(handle, command) = mem::replace(self, Self::Finished) {
+                *self = match issue(&handle, command) {
+                    Ok(op) => Self::Waiting(Operation::new(handle, op)),
+                    Err(error) => Self::Refused(error),
+                };
+            }
+        }
+    }
+
     /// Drives the command: `issue` runs once. `Err` is a refusal, `Ok` the outcome.
     pub(crate) fn poll_with(
         &mut self,
         cx: &mut Context<'_>,
         issue: impl FnOnce(&Handle, C) -> Result<OpId, Error>,
     ) -> Poll<Result<Outcome, Error>> {
-        if let Self::Ready(..) = self {
-            let Self::Ready(handle, command) = mem::replace(self, Self::Finished) else {
-                return Poll::Pending;
-            };
-            match issue(&handle, command) {
-                Ok(op) => *self = Self::Waiting(Operation::new(handle, op)),
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-        }
-        let Self::Waiting(operation) = self else { panic!("a future was polled after its end") };
-        let outcome = std::task::ready!(operation.poll(cx));
+        self.start(issue);
+        let outcome = match self {
+            Self::Waiting(operation) => Ok(std::task::ready!(operation.poll(cx))),
+            _ => match mem::replace(self, Self::Finished) {
+                Self::Refused(error) => Err(error),
+                _ => panic!("a future was polled after its end"),
+            },
+        };
         *self = Self::Finished;
-        Poll::Ready(Ok(outcome))
+        Poll::Ready(outcome)
     }
 }
 
-/// Issues a command whose outcome, or refusal, goes to `callback`.
+/// Issues a command whose outcome goes to `callback`, which counts as an operation until it was called.
 pub(crate) fn with_callback<T: 'static>(
     handle: &Handle,
     callback: impl FnOnce(T) + Send + 'static,
     convert: impl FnOnce(Result<Outcome, Error>) -> T + Send + 'static,
     issue: impl FnOnce(Waiter) -> Result<OpId, Error>,
-) {
-    // A refusal comes before the callback is registered, so both ways share it.
-    let once = Arc::new(Mutex::new(Some(move |outcome| callback(convert(outcome)))));
-    let registered = once.clone();
-    let waiter = Waiter::Callback(Box::new(move |outcome| {
-        let call = lock(&registered).take();
-        if let Some(call) = call {
-            call(Ok(outcome));
-        }
-    }));
-    if let Err(error) = issue(waiter) {
-        handle.shared.push_job(Job::Call(Box::new(move || {
-            let call = lock(&once).take();
-            if let Some(call) = call {
-                call(Err(error));
-            }
-        })));
+) -> Result<(), Error> {
+    let slot = handle.shared.callback_slot()?;
+    let callback = move |outcome| {
+        // Given back when the callback has returned or panicked.
+        let _slot = slot;
+        callback(convert(Ok(outcome)));
+    };
+    issue(Waiter::Callback(Box::new(callback))).map(drop)
+}
+
+/// The place of one callback among those that have not been called.
+#[derive(Debug)]
+pub(crate) struct CallbackSlot(Arc<AtomicUsize>);
+
+impl CallbackSlot {
+    /// A place, unless `limit` are taken.
+    pub(super) fn take(taken: &Arc<AtomicUsize>, limit: usize) -> Result<Self, Error> {
+        let slot = Self(taken.clone());
+        let before = slot.0.fetch_add(1, Ordering::Relaxed);
+        if before < limit { Ok(slot) } else { Err(Rejection::Full { pending: before, bytes: 0 }.into()) }
+    }
+}
+
+impl Drop for CallbackSlot {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

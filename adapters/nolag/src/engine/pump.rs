@@ -11,11 +11,14 @@ use std::{
 };
 
 use bytes::BytesMut;
-use nolag_core::{Action, Instant, TransportError, TransportEvent, TransportEventKind, TransportId};
+use nolag_core::{
+    Action, Instant, TransportError, TransportErrorKind, TransportEvent, TransportEventKind, TransportId,
+};
 
 use super::{
-    Shared,
+    Shared, State,
     connection::{Connection, Lingering, end_of},
+    tokens,
 };
 use crate::{
     runtime::{BoxFuture, Socket, Timer},
@@ -43,6 +46,7 @@ pub(super) struct Pump {
     timer: Box<dyn Timer>,
     /// Of the latest connection.
     span: trace::Span,
+    started: bool,
     finished: bool,
 }
 
@@ -74,6 +78,7 @@ impl Pump {
             read: Vec::new(),
             out: BytesMut::new(),
             span: trace::Span::none(),
+            started: false,
             finished: false,
         }
     }
@@ -107,7 +112,7 @@ impl Pump {
             (now, actions, state.core.wants_input())
         });
         let (now, actions, wants_input) = orders;
-        let timeout = self.shared.ask(|core| core.poll_timeout());
+        let timeout = self.shared.peek(State::poll_timeout);
         busy |= !actions.is_empty();
         Orders { now, actions, wants_input, timeout, busy }
     }
@@ -134,6 +139,7 @@ impl Pump {
                 }
                 self.shared.enter_quietly(|state, _| state.transport_closed());
             }
+            Action::NeedToken => tokens::ask(&self.shared),
             // The core has no other actions.
             _ => {}
         }
@@ -213,6 +219,7 @@ impl Pump {
             idle
         });
         if self.finished {
+            shared.tokens.cancel();
             shared.dispatch.wake();
         }
         self.finished
@@ -233,6 +240,7 @@ impl Future for Pump {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let pump = &mut *self;
+        pump.started = true;
         let span = pump.span.clone();
         let _entered = span.enter();
         for _ in 0..ROUNDS {
@@ -265,9 +273,18 @@ impl Drop for Pump {
         if self.finished {
             return;
         }
+        let detail = if std::thread::panicking() {
+            "its task panicked; if that says that I/O or timers are disabled, build the tokio runtime with enable_all()"
+        } else if self.started {
+            "the tokio runtime that ran it has shut down; keep it running, or connect anew in another one"
+        } else {
+            "there is no tokio runtime to run it; await connect() inside one, built with enable_all()"
+        };
+        let cause = TransportError::new(TransportErrorKind::Io, detail).into();
         let shared = self.shared.clone();
+        shared.tokens.cancel();
         shared.enter_quietly(|state, now| {
-            state.lose_pump(&shared, now);
+            state.lose_pump(&shared, now, &cause);
             shared.pump_runs.store(false, Ordering::Release);
         });
         shared.dispatch.wake();

@@ -7,11 +7,16 @@ use std::{
     task::{Poll, Waker},
 };
 
-use nolag_core::{Action, ClientCore, Disconnect, Error, Event, Instant, Message, OpId, Outcome, Status};
+use nolag_core::{
+    Action, ClientCore, Disconnect, Error, Event, Instant, Message, OpId, Outcome, Rejection, Status,
+    TransportErrorKind,
+};
 
-use super::{Delivery, Job, Mail, Mailbox, Shared, Waiter, lock, streams::Streams, waiters::Waiters};
+use super::{
+    Delivery, Job, Mail, Mailbox, Shared, Waiter, gather::Gather, lock, streams::Streams, waiters::Waiters,
+};
 use crate::{
-    event::{Disconnected, ErrorEvent, Hydration, Reconnected, ReplayEvent},
+    event::{Disconnected, ErrorEvent, Hydration, Reconnected, ReplayEvent, Restored},
     trace,
 };
 
@@ -30,6 +35,10 @@ pub(crate) struct State {
     held: Option<Message>,
     /// Replay events that are told once the messages received before them have been handed out.
     replay: Vec<ReplayEvent>,
+    /// Error events that are told together.
+    gather: Gather,
+    /// Why the pump is gone, while what that means is being told.
+    pump_lost: Option<Error>,
     /// Whether there was a session since the client was idle last.
     had_session: bool,
     /// Whether a call of `connect` returns the failure that makes the client give up.
@@ -56,6 +65,8 @@ impl State {
             mailbox: Arc::default(),
             held: None,
             replay: Vec::new(),
+            gather: Gather::default(),
+            pump_lost: None,
             had_session: false,
             failure_returned: false,
             unheard: 0,
@@ -104,8 +115,13 @@ impl State {
             self.core.handle_timeout(now);
         }
         while let Some(event) = self.core.poll_event() {
-            self.take_event(shared, event);
+            let event = self.in_our_words(shared, event);
+            self.take_event(shared, event, now);
         }
+        // What is still kept back must not outlive the session.
+        let over = self.core.status() == Status::Disconnected;
+        let gathered = if over { self.gather.take(now) } else { self.gather.take_due(now) };
+        gathered.into_iter().for_each(|event| report(shared, event));
         self.hand_out_messages(shared, now);
         while let Some(action) = self.core.poll_action() {
             if let Action::CloseTransport { .. } = action {
@@ -120,8 +136,13 @@ impl State {
         mem::take(&mut self.wakers)
     }
 
-    fn take_event(&mut self, shared: &Arc<Shared>, event: Event) {
-        let report = |event| shared.dispatch.push(Job::Error(Arc::new(event)));
+    /// When the state must be turned at the latest.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.core.poll_timeout().into_iter().chain(self.gather.due()).min()
+    }
+
+    fn take_event(&mut self, shared: &Arc<Shared>, event: Event, now: Instant) {
+        let report = |event| report(shared, event);
         match event {
             Event::AttemptFailed { attempt, cause, retry_in: Some(retry_in) } => {
                 report(ErrorEvent::AttemptFailed { attempt, cause, retry_in });
@@ -138,6 +159,7 @@ impl State {
             }
             Event::Disconnected { cause, retry_in } => {
                 trace::debug!(%cause, ?retry_in, "disconnected");
+                self.gather.take(now).into_iter().for_each(report);
                 if retry_in.is_none() {
                     self.streams.end_all_later();
                 }
@@ -170,19 +192,22 @@ impl State {
                 let topic = subscription
                     .and_then(|id| self.core.subscriptions().find(|known| known.id == id))
                     .map(|known| known.topic);
-                report(ErrorEvent::Lagged { topic, count });
+                self.gather.lagged(topic, count);
             }
             Event::Lobby(change) => shared.dispatch.push(Job::Lobby(change)),
             // When all end together, one event about the connection says it.
             Event::LobbyEnded { .. } if self.core.status() == Status::Disconnected => {}
             Event::LobbyEnded { lobby, cause } => report(ErrorEvent::LobbyEnded { lobby, cause }),
             Event::Presence(change) => shared.dispatch.push(Job::Presence(change)),
-            Event::ProtocolError(error) => report(ErrorEvent::Protocol(error)),
+            Event::ProtocolError(error) => self.gather.protocol(error),
             Event::ReplayEnded { replayed } => self.tell_replay(shared, ReplayEvent::Ended { replayed }),
             Event::ReplayProgress { received, announced } => {
                 self.tell_replay(shared, ReplayEvent::Progress { received, announced });
             }
             Event::ReplayStarted { count } => self.tell_replay(shared, ReplayEvent::Started { count }),
+            Event::Restored { downtime, possible_gap } => {
+                shared.dispatch.push(Job::Restored(Restored { downtime, possible_gap }));
+            }
             Event::ServerError(error) => report(ErrorEvent::Server(error)),
             Event::SubscriptionEnded { topic, cause, .. } => {
                 self.streams.end_later(&topic);
@@ -193,6 +218,37 @@ impl State {
             }
             // What a later version of the core reports is not ours to tell.
             _ => {}
+        }
+    }
+
+    /// Puts into an event what only this side knows: why the pump is gone, and how far an attempt to connect had come.
+    fn in_our_words(&self, shared: &Shared, event: Event) -> Event {
+        let refine = |cause: Error| match (cause, &self.pump_lost) {
+            (Error::Rejected(Rejection::Disconnected), Some(lost)) => lost.clone(),
+            (Error::Transport(mut error), _) if error.kind == TransportErrorKind::Timeout => {
+                if let Some(dial) = &shared.dial {
+                    error.detail = format!("{}, {}", error.detail, dial.phase.get()).into();
+                }
+                Error::Transport(error)
+            }
+            (cause, _) => cause,
+        };
+        match event {
+            Event::AttemptFailed { attempt, cause, retry_in } => {
+                Event::AttemptFailed { attempt, cause: refine(cause), retry_in }
+            }
+            Event::Disconnected { cause, retry_in } => Event::Disconnected { cause: refine(cause), retry_in },
+            Event::Done { op, outcome } => {
+                let outcome = match outcome {
+                    Outcome::Failed(cause) => Outcome::Failed(refine(cause)),
+                    Outcome::NotSent(cause) => Outcome::NotSent(refine(cause)),
+                    Outcome::Unknown(cause) => Outcome::Unknown(refine(cause)),
+                    outcome => outcome,
+                };
+                Event::Done { op, outcome }
+            }
+            Event::GaveUp { cause } => Event::GaveUp { cause: refine(cause) },
+            event => event,
         }
     }
 
@@ -254,11 +310,20 @@ impl State {
         self.core.status() == Status::Disconnected && self.actions.is_empty() && self.lingering == 0
     }
 
-    /// The pump was ended from outside, because its runtime shut down: nothing can be finished any more.
-    pub(super) fn lose_pump(&mut self, shared: &Arc<Shared>, now: Instant) {
+    /// The pump was ended from outside: nothing can be finished any more.
+    pub(super) fn lose_pump(&mut self, shared: &Arc<Shared>, now: Instant, cause: &Error) {
+        // Takes in what came before.
+        self.turn(shared, now);
+        let given_up =
+            self.core.status() != Status::Disconnected && (self.had_session || !self.waiters.has_future());
+        self.pump_lost = Some(cause.clone());
         let op = self.core.disconnect(now, Disconnect::Now);
         self.waiters.insert(op, Waiter::Nobody);
         self.turn(shared, now);
+        self.pump_lost = None;
+        if given_up {
+            report(shared, ErrorEvent::GaveUp { cause: cause.clone() });
+        }
         self.actions.clear();
         self.lingering = 0;
         self.wakers.append(&mut self.linger_wakers);
@@ -280,4 +345,8 @@ impl State {
         self.linger_wakers.push(waker.clone());
         Poll::Pending
     }
+}
+
+fn report(shared: &Shared, event: ErrorEvent) {
+    shared.dispatch.push(Job::Error(Arc::new(event)));
 }

@@ -94,6 +94,11 @@ impl Waiters {
         matches!(self.pending.get(&op), Some(Waiter::Future(_)))
     }
 
+    /// Whether a future waits for anything, and so hears of it when nothing more can come.
+    pub(super) fn has_future(&self) -> bool {
+        self.pending.values().any(|waiter| matches!(waiter, Waiter::Future(_)))
+    }
+
     /// Forgets a future that was dropped.
     pub(super) fn abandon(&mut self, op: OpId) {
         self.settled.remove(&op);

@@ -6,7 +6,10 @@ pub(crate) mod tokio;
 use std::{
     future::Future,
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
     task::{Context, Poll},
 };
 
@@ -54,6 +57,42 @@ pub(crate) struct Dial {
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
     pub(crate) websocket: WebSocketConfig,
+    /// Of the latest attempt.
+    pub(crate) phase: Phase,
+}
+
+/// How far an attempt to connect has come, for the message that says that it took too long.
+#[derive(Debug, Default)]
+pub(crate) struct Phase(AtomicU8);
+
+impl Phase {
+    const WORDS: [&str; 4] = [
+        "while the host name was being resolved",
+        "while the TCP connection was being opened",
+        "during the TLS handshake",
+        "while waiting for the WebSocket upgrade",
+    ];
+
+    pub(crate) fn resolving(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn opening(&self) {
+        self.0.store(1, Ordering::Relaxed);
+    }
+
+    #[cfg(feature = "tls")]
+    pub(crate) fn encrypting(&self) {
+        self.0.store(2, Ordering::Relaxed);
+    }
+
+    pub(crate) fn upgrading(&self) {
+        self.0.store(3, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> &'static str {
+        Self::WORDS.get(usize::from(self.0.load(Ordering::Relaxed))).copied().unwrap_or_default()
+    }
 }
 
 impl Dial {
@@ -69,6 +108,7 @@ impl Dial {
             },
             address,
             websocket: websocket_config(options),
+            phase: Phase::default(),
         })
     }
 }

@@ -92,11 +92,13 @@ impl Timer for TokioTimer {
 async fn connect(dial: Arc<Dial>) -> Result<Box<dyn Socket>, TransportError> {
     let address = &dial.address;
     let fault = |kind| move |error: io::Error| TransportError::new(kind, error.to_string());
+    dial.phase.resolving();
     let resolved = lookup_host((address.host.as_str(), address.port))
         .await
         .map_err(fault(TransportErrorKind::Resolve))?;
     let mut failure = TransportError::new(TransportErrorKind::Resolve, "the name has no address");
     let mut connected = None;
+    dial.phase.opening();
     for candidate in resolved {
         match TcpStream::connect(candidate).await {
             Ok(stream) => {
@@ -114,6 +116,7 @@ async fn connect(dial: Arc<Dial>) -> Result<Box<dyn Socket>, TransportError> {
     let _ = stream.set_nodelay(true);
     #[cfg(feature = "tls")]
     if let Some(config) = &dial.tls {
+        dial.phase.encrypting();
         let name = rustls::pki_types::ServerName::try_from(address.host.clone()).map_err(|_| {
             TransportError::new(TransportErrorKind::Tls, "the host name cannot be in a certificate")
         })?;
@@ -128,6 +131,7 @@ async fn upgrade<S>(dial: &Dial, stream: S) -> Result<Box<dyn Socket>, Transport
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
+    dial.phase.upgrading();
     let counted = Counted { inner: stream, read: 0 };
     let (socket, _) = client_async_with_config(dial.address.uri.clone(), counted, Some(dial.websocket))
         .await

@@ -1,8 +1,16 @@
 //! The first connection and everything that can be wrong with it.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
-use nolag::{ActorType, Client, Error, Misuse, Options, Status, TransportError, TransportErrorKind};
+use nolag::{
+    ActorType, Client, Error, ErrorEvent, Misuse, Options, Status, TransportError, TransportErrorKind,
+};
 use nolag_core::wire::{AuthReply, ClientFrame, ServerFrame};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -105,7 +113,7 @@ async fn a_failure_that_no_call_returns_is_an_error_event() {
     // Nobody waits any more when the server turns the client away.
     drop(connect);
     drop(soon(listener.accept()).await.unwrap());
-    log.wait_for("gave up connecting").await;
+    log.wait_for("will not connect again by itself").await;
 }
 
 #[tokio::test]
@@ -180,6 +188,7 @@ async fn a_server_that_says_nothing_is_not_waited_for() {
     let client = Client::new("token", options);
     let error = transport(soon(client.connect()).await.unwrap_err());
     assert_eq!(error.kind, TransportErrorKind::Timeout);
+    assert!(error.to_string().ends_with("while waiting for the WebSocket upgrade"), "{error}");
 }
 
 #[tokio::test]
@@ -221,8 +230,7 @@ async fn the_first_attempt_is_retried_when_asked() {
 async fn garbage_from_the_server_is_reported_and_survived() {
     let server = ScriptedServer::start().await;
     let client = Client::new("token", options(&server.url()));
-    let log = Log::default();
-    log.watch(&client);
+    let skipped = Skipped::watch(&client);
     let (connected, mut peer) = tokio::join!(soon(client.connect()), server.session());
     connected.unwrap();
     for garbage in [&b"\xc1"[..], b"hello", b"\x81", b"\x80", b"\xdf\xff\xff\xff\xff", &[0x91; 4000]] {
@@ -231,16 +239,48 @@ async fn garbage_from_the_server_is_reported_and_survived() {
     peer.send_raw(tungstenite::Message::text("{\"type\":\"message\"}")).await;
     let (acked, _) = tokio::join!(soon(client.emit("a/b/c", "still here")), peer.confirm_publish());
     acked.unwrap();
-    until_errors(&log, 7).await;
+    crate::until("errors", || skipped.frames.load(Ordering::SeqCst) == 7).await;
     assert_eq!(client.status(), Status::Connected);
     assert_eq!(client.stats().core.frames_undecodable, 7);
 }
 
-async fn until_errors(log: &Log, count: usize) {
-    crate::until("errors", || {
-        log.entries().iter().filter(|entry| entry.starts_with("error")).count() >= count
-    })
-    .await;
+#[tokio::test]
+async fn a_flood_of_garbage_is_told_about_once_a_second() {
+    const FLOOD: u64 = 20_000;
+    let server = ScriptedServer::start().await;
+    let client = Client::new("token", options(&server.url()));
+    let skipped = Skipped::watch(&client);
+    let started = std::time::Instant::now();
+    let (connected, mut peer) = tokio::join!(soon(client.connect()), server.session());
+    connected.unwrap();
+    for _ in 0..FLOOD {
+        peer.send_bytes(bytes::Bytes::from_static(b"\xc1")).await;
+    }
+    crate::until("all arrived", || client.stats().core.frames_undecodable == FLOOD).await;
+    let ((), ()) = tokio::join!(soon(client.close()), peer.ended());
+    assert_eq!(skipped.frames.load(Ordering::SeqCst), FLOOD);
+    let (events, seconds) = (skipped.events.load(Ordering::SeqCst), started.elapsed().as_secs());
+    assert!(events <= seconds + 3, "{events} events in {seconds} s");
+}
+
+/// What error events tell about frames that were skipped.
+#[derive(Default)]
+struct Skipped {
+    events: AtomicU64,
+    frames: AtomicU64,
+}
+
+impl Skipped {
+    fn watch(client: &Client) -> Arc<Self> {
+        let skipped = Arc::<Self>::default();
+        let counter = skipped.clone();
+        client.on_error(move |event| {
+            let ErrorEvent::Protocol { count, .. } = event else { panic!("{event}") };
+            counter.events.fetch_add(1, Ordering::SeqCst);
+            counter.frames.fetch_add(count, Ordering::SeqCst);
+        });
+        skipped
+    }
 }
 
 #[tokio::test]

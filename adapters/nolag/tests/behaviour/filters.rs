@@ -89,7 +89,10 @@ async fn changes_are_made_one_after_the_other_and_told_in_every_way() {
     let (subscribed, _) = tokio::join!(soon(subscribe), peer.confirm_subscribe());
     subscribed.unwrap();
     let seen = log.clone();
-    client.add_filters("a/b/c", ["y"]).callback(move |result| seen.add(format!("added: {result:?}")));
+    client
+        .add_filters("a/b/c", ["y"])
+        .callback(move |result| seen.add(format!("added: {result:?}")))
+        .unwrap();
     client.remove_filters("a/b/c", ["x"]).send().unwrap();
     for expected in [values(["x", "y"]), values(["y"])] {
         let frame = peer.frame().await;

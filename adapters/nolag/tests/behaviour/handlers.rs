@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use nolag::{Client, HandlerId};
+use tokio::sync::Semaphore;
 
 use crate::{
-    Log, options,
+    Log, is_pending, options,
     server::{Peer, ScriptedServer},
     soon,
 };
@@ -192,4 +193,96 @@ async fn a_panic_in_an_error_handler_does_not_go_round_in_circles() {
     log.wait_for("undecodable").await;
     peer.send_bytes(bytes::Bytes::from_static(b"\xc1")).await;
     crate::until("the second", || log.entries().len() == 2).await;
+}
+
+#[tokio::test]
+async fn a_spawned_handler_holds_up_no_other_and_keeps_its_order() {
+    let (_server, client, mut peer) = connected(client).await;
+    subscribed(&client, &mut peer).await;
+    let log = Log::default();
+    let gate = Arc::new(Semaphore::new(0));
+    let (seen, handler_gate) = (log.clone(), gate.clone());
+    let slow = client.app("demo").room("general").spawned().on("messages", move |message| {
+        let (seen, gate) = (seen.clone(), handler_gate.clone());
+        async move {
+            gate.acquire().await.unwrap().forget();
+            seen.add(format!("slow {}", message.data::<u32>().unwrap()));
+        }
+    });
+    let seen = log.clone();
+    client.on_any(move |message| seen.add(format!("quick {}", message.data::<u32>().unwrap())));
+    for n in 1..=3 {
+        peer.deliver_recorded(TOPIC, &n, Some(&format!("m{n}"))).await;
+    }
+    log.wait_for("quick 3").await;
+    assert!(!log.has("slow"));
+    gate.add_permits(2);
+    log.wait_for("slow 2").await;
+    // A message is acknowledged when all are done with it.
+    let mut acked = Vec::new();
+    while acked.len() < 2 {
+        acked.extend(peer.acks().await);
+    }
+    assert_eq!(acked, ["m1", "m2"]);
+    // Closing waits for it too, and a removed one is not called any more.
+    peer.deliver(TOPIC, &4).await;
+    log.wait_for("quick 4").await;
+    assert!(client.off(slow));
+    let mut closing = Box::pin(client.close());
+    assert!(is_pending(&mut closing).await);
+    gate.add_permits(2);
+    tokio::join!(soon(closing), async { while peer.try_frame().await.is_some() {} });
+    let slow: Vec<_> = log.entries().into_iter().filter(|entry| entry.starts_with("slow")).collect();
+    assert_eq!(slow, ["slow 1", "slow 2", "slow 3"]);
+}
+
+#[tokio::test]
+async fn a_stuck_spawned_handler_is_bounded() {
+    let (_server, client, mut peer) = connected(client).await;
+    subscribed(&client, &mut peer).await;
+    let log = Log::default();
+    let gate = Arc::new(Semaphore::new(0));
+    let (seen, handler_gate) = (log.clone(), gate.clone());
+    client.spawned().on(TOPIC, move |message| {
+        let (seen, gate) = (seen.clone(), handler_gate.clone());
+        async move {
+            gate.acquire().await.unwrap().forget();
+            seen.add(format!("slow {}", message.data::<u32>().unwrap()));
+        }
+    });
+    let quick = Log::default();
+    let seen = quick.clone();
+    client.on_any(move |message| seen.add(format!("quick {}", message.data::<u32>().unwrap())));
+    for n in 0..200 {
+        peer.deliver(TOPIC, &n).await;
+    }
+    crate::until("all arrived", || client.stats().core.messages_received == 200).await;
+    // One in its hands, 64 behind it, and one that waits with all others behind it.
+    quick.wait_for("quick 64").await;
+    assert!(!quick.has("quick 66"), "{:?}", quick.entries());
+    gate.add_permits(200);
+    quick.wait_for("quick 199").await;
+    log.wait_for("slow 199").await;
+    assert_eq!(log.entries(), (0..200).map(|n| format!("slow {n}")).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_panic_of_a_spawned_handler_is_isolated_too() {
+    let (_server, client, mut peer) = connected(client).await;
+    subscribed(&client, &mut peer).await;
+    let log = Log::default();
+    log.watch(&client);
+    let seen = log.clone();
+    client.spawned().on(TOPIC, move |message| {
+        let n: u32 = message.data().unwrap();
+        assert!(n != 1, "one is too few");
+        seen.add(format!("got {n}"));
+    });
+    client.spawned().on_error(|event| assert!(event.op().is_some(), "no errors, please"));
+    peer.deliver(TOPIC, &1).await;
+    peer.deliver(TOPIC, &2).await;
+    log.wait_for("one is too few").await;
+    log.wait_for("got 2").await;
+    let ((), ()) = tokio::join!(soon(client.close()), peer.ended());
+    assert!(!log.has("no errors"), "{:?}", log.entries());
 }

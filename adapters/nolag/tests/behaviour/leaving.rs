@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use nolag::{Client, EmitError, Rejection, Status};
+use nolag::{Client, EmitError, Error, Rejection, Status, TransportErrorKind};
 use nolag_core::wire::ClientFrame;
 use tokio::sync::Semaphore;
 
@@ -202,24 +202,39 @@ async fn a_client_that_never_connects_leaves_nothing() {
     assert_eq!(tasks.num_alive_tasks(), 0);
 }
 
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
 #[test]
 fn a_client_survives_its_runtime() {
-    let runtime =
-        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let first = runtime();
     let server = first.block_on(ScriptedServer::start());
     let client = Client::new("token", options(&server.url()));
-    let (mut stream, _peer) = first.block_on(async {
+    let (mut stream, mut emit, _peer) = first.block_on(async {
         let (connected, mut peer) = tokio::join!(soon(client.connect()), server.session());
         connected.unwrap();
         let (stream, _) = tokio::join!(soon(client.subscribe("a/b/c").messages()), peer.confirm_subscribe());
-        (stream.unwrap(), peer)
+        let mut emit = client.emit("a/b/c", &1).into_future();
+        assert!(is_pending(&mut emit).await);
+        peer.published().await;
+        (stream.unwrap(), emit, peer)
     });
     drop(server);
     drop(first);
     assert_eq!(client.status(), Status::Disconnected);
+    let log = Log::default();
+    log.watch(&client);
     runtime().block_on(async {
         assert!(soon(stream.next()).await.is_none());
+        let unknown = soon(&mut emit).await.unwrap_err();
+        assert!(unknown.to_string().contains("the tokio runtime that ran it has shut down"), "{unknown}");
+        let refused = client.connect().await.unwrap_err();
+        assert!(matches!(refused, Error::Transport(_)), "{refused}");
+        // The handlers run again, and hear what has happened meanwhile.
+        log.wait_for("error: will not connect again by itself: the connection failed: the tokio runtime")
+            .await;
+        assert!(log.has("disconnect: the connection failed: the tokio runtime"), "{:?}", log.entries());
         let server = ScriptedServer::start().await;
         let client = Client::new("token", options(&server.url()));
         let (connected, _peer) = tokio::join!(soon(client.connect()), server.session());
@@ -227,11 +242,33 @@ fn a_client_survives_its_runtime() {
     });
 }
 
-#[test]
-#[should_panic(expected = "inside a tokio runtime")]
-fn connecting_outside_a_runtime_says_what_is_missing() {
+/// Connects without a server: what is missing is found out before.
+fn missing(connect: impl FnOnce(Client) -> Result<(), Error>) -> String {
     let client = Client::new("token", options("ws://127.0.0.1:9/ws"));
-    let mut connect = Box::pin(client.connect());
-    let waker = std::task::Waker::noop();
-    let _ = connect.as_mut().poll(&mut std::task::Context::from_waker(waker));
+    let error = connect(client.clone()).unwrap_err();
+    let Error::Transport(transport) = &error else { panic!("{error:?}") };
+    assert_eq!((transport.kind, client.status()), (TransportErrorKind::Io, Status::Disconnected));
+    // What went wrong is told once.
+    assert_eq!(client.emit("a/b/c", &1).send(), Err(Rejection::NotConnected.into()));
+    error.to_string()
+}
+
+#[test]
+fn connecting_outside_a_runtime_says_what_is_missing() {
+    let error = missing(|client| {
+        let mut connect = Box::pin(client.connect());
+        let waker = std::task::Waker::noop();
+        match connect.as_mut().poll(&mut std::task::Context::from_waker(waker)) {
+            std::task::Poll::Ready(connected) => connected,
+            std::task::Poll::Pending => panic!("nobody will end this"),
+        }
+    });
+    assert!(error.contains("there is no tokio runtime"), "{error}");
+}
+
+#[test]
+fn connecting_in_a_runtime_without_io_says_what_is_missing() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let error = missing(|client| runtime.block_on(async { soon(client.connect()).await }));
+    assert!(error.contains("enable_all()"), "{error}");
 }

@@ -18,6 +18,7 @@ mod server;
 mod subscribing;
 #[cfg(feature = "tls")]
 mod tls;
+mod tokens;
 #[cfg(feature = "tracing")]
 mod traces;
 

@@ -1,10 +1,14 @@
 //! Messages from the application to the broker.
 
-use std::sync::mpsc;
+use std::{
+    sync::{Arc, mpsc},
+    time::Duration,
+};
 
-use nolag::{Client, EmitError, Emitted, Error, ErrorEvent, Misuse, Op, Payload, QoS, Rejection};
+use nolag::{Client, EmitError, Emitted, Error, ErrorEvent, Misuse, Op, Payload, QoS, Rejection, Status};
 use nolag_core::wire::{ClientFrame, ErrorFrame, ServerFrame, Text};
 use serde::Serialize;
+use tokio::sync::Semaphore;
 
 use crate::{
     Log, is_pending, options,
@@ -94,30 +98,149 @@ async fn a_lost_connection_leaves_the_outcome_unknown() {
 async fn without_a_session_nothing_is_accepted() {
     let client = Client::new("token", options("ws://127.0.0.1:9/ws"));
     let not_connected = EmitError::NotSent(Rejection::NotConnected.into());
-    assert_eq!(soon(client.emit("a/b/c", &1)).await, Err(not_connected.clone()));
+    assert_eq!(soon(client.emit("a/b/c", &1)).await, Err(not_connected));
     assert_eq!(client.emit("a/b/c", &1).send(), Err(Rejection::NotConnected.into()));
-    let (tell, told) = mpsc::channel();
-    client.emit("a/b/c", &1).callback(move |outcome| tell.send(outcome).unwrap());
-    until("the callback", || told.try_recv() == Ok(Err(not_connected.clone()))).await;
+    let refused = client.emit("a/b/c", &1).callback(|_| panic!("it was refused"));
+    assert_eq!(refused, Err(Rejection::NotConnected.into()));
 }
 
 #[tokio::test]
 async fn callbacks_get_every_outcome() {
     let (_server, client, mut peer) = connected().await;
     let (tell, told) = mpsc::channel();
-    for topic in ["a/b/c", "not a topic"] {
+    let accepted = ["a/b/c", "not a topic"].map(|topic| {
         let tell = tell.clone();
-        client.emit(topic, &1).callback(move |outcome| tell.send((topic, outcome)).unwrap());
-    }
+        client.emit(topic, &1).callback(move |outcome| tell.send((topic, outcome)).unwrap())
+    });
+    assert!(matches!(accepted, [Ok(()), Err(Error::Misuse(_))]));
     peer.confirm_publish().await;
     let mut outcomes = Vec::new();
-    until("two outcomes", || {
+    until("an outcome", || {
         outcomes.extend(told.try_iter());
-        outcomes.len() == 2
+        !outcomes.is_empty()
     })
     .await;
-    assert!(matches!(&outcomes[0], ("not a topic", Err(EmitError::NotSent(Error::Misuse(_))))));
-    assert_eq!(outcomes[1], ("a/b/c", Ok(Emitted::Acked)));
+    assert_eq!(outcomes, [("a/b/c", Ok(Emitted::Acked))]);
+}
+
+#[tokio::test]
+async fn callbacks_behind_a_stuck_handler_are_bounded() {
+    let server = ScriptedServer::start().await;
+    let client = Client::new("token", options(&server.url()).outbound_limits(10, 1 << 20));
+    let gate = Arc::new(Semaphore::new(0));
+    let handler_gate = gate.clone();
+    client.on_connect(move || {
+        let gate = handler_gate.clone();
+        async move { gate.acquire().await.unwrap().forget() }
+    });
+    let (connected, mut peer) = tokio::join!(soon(client.connect()), server.session());
+    connected.unwrap();
+    let (tell, told) = mpsc::channel();
+    let emit = || {
+        let tell = tell.clone();
+        client.emit("a/b/c", &1).callback(move |outcome| tell.send(outcome).unwrap())
+    };
+    for _ in 0..10 {
+        emit().unwrap();
+        peer.confirm_publish().await;
+    }
+    // All have their outcomes, and no callback could be called.
+    soon(client.flush()).await;
+    assert_eq!(emit(), Err(Rejection::Full { pending: 10, bytes: 0 }.into()));
+    // What needs no callback goes on.
+    let (acked, _) = tokio::join!(soon(client.emit("a/b/c", &1)), peer.confirm_publish());
+    acked.unwrap();
+    gate.add_permits(1);
+    for _ in 0..10 {
+        until("a callback", || told.try_recv() == Ok(Ok(Emitted::Acked))).await;
+    }
+    until("room", || emit().is_ok()).await;
+}
+
+#[tokio::test]
+async fn many_at_once_have_one_outcome_each_in_order() {
+    let (_server, client, mut peer) = connected().await;
+    let topics = ["a/b/c", "not a topic", "a/b/d", "a/b/e"];
+    let emits = client.emit_many(topics.map(|topic| client.emit(topic, topic)));
+    let (outcomes, ()) = tokio::join!(soon(emits), async {
+        let (first, second) = (peer.published().await, peer.published().await);
+        let third = peer.published().await;
+        assert_eq!([&*first.topic, &*second.topic, &*third.topic], ["a/b/c", "a/b/d", "a/b/e"]);
+        // The broker may answer in any order, and not at all.
+        peer.ack(&second).await;
+        peer.ack(&first).await;
+        peer.cut();
+    });
+    assert_eq!(outcomes.len(), 4);
+    assert_eq!((&outcomes[0], &outcomes[2]), (&Ok(Emitted::Acked), &Ok(Emitted::Acked)));
+    assert!(matches!(&outcomes[1], Err(EmitError::NotSent(Error::Misuse(_)))));
+    assert!(matches!(&outcomes[3], Err(EmitError::Unknown(_))));
+    assert_eq!(soon(client.emit_many([])).await, []);
+}
+
+#[tokio::test]
+async fn a_message_may_expire_before_its_turn() {
+    let server = ScriptedServer::start().await;
+    let client = Client::new("token", options(&server.url()).publish_rate(1));
+    let (connected, mut peer) = tokio::join!(soon(client.connect()), server.session());
+    connected.unwrap();
+    client.emit("a/b/c", "first").send().unwrap();
+    let first = peer.published().await;
+    let waiting = client.emit("a/b/c", "second").expires_in(Duration::from_millis(10));
+    let expired = soon(waiting).await.unwrap_err();
+    assert_eq!(expired, EmitError::Expired);
+    assert!(!expired.may_be_delivered());
+    assert_eq!(Error::from(expired), Rejection::Expired.into());
+    peer.ack(&first).await;
+}
+
+#[tokio::test]
+async fn messages_wait_for_a_session_when_asked() {
+    let server = ScriptedServer::start().await;
+    let client = Client::new("token", options(&server.url()).offline_queue(2, 1000, None));
+    let (connected, peer) = tokio::join!(soon(client.connect()), server.session());
+    connected.unwrap();
+    peer.cut();
+    until("the loss", || client.status() == Status::Reconnecting).await;
+    client.emit("a/b/c", "first").send().unwrap();
+    client.emit("a/b/c", "second").send().unwrap();
+    let full = client.emit("a/b/c", "third").send();
+    assert!(matches!(full, Err(Error::Rejected(Rejection::Full { pending: 2, .. }))), "{full:?}");
+    let mut peer = server.session().await;
+    assert_eq!(&peer.confirm_publish().await.data[..], b"\xa5first");
+    assert_eq!(&peer.confirm_publish().await.data[..], b"\xa6second");
+}
+
+#[tokio::test]
+async fn messages_do_not_wait_for_a_session_for_longer_than_asked() {
+    let server = ScriptedServer::start().await;
+    let options = options(&server.url()).reconnect_interval(Duration::from_secs(3600)).offline_queue(
+        2,
+        1000,
+        Duration::from_millis(10),
+    );
+    let client = Client::new("token", options);
+    let (connected, peer) = tokio::join!(soon(client.connect()), server.session());
+    connected.unwrap();
+    drop(server);
+    peer.cut();
+    until("the loss", || client.status() == Status::Reconnecting).await;
+    assert_eq!(soon(client.emit("a/b/c", &1)).await, Err(EmitError::Expired));
+}
+
+#[tokio::test]
+async fn unconfirmed_messages_are_sent_again_when_asked() {
+    let server = ScriptedServer::start().await;
+    let client = Client::new("token", options(&server.url()).resend_unconfirmed(true));
+    let (connected, mut peer) = tokio::join!(soon(client.connect()), server.session());
+    connected.unwrap();
+    let (outcome, ()) = tokio::join!(soon(client.emit("a/b/c", "twice")), async {
+        let first = peer.published().await;
+        peer.cut();
+        let again = server.session().await.confirm_publish().await;
+        assert_eq!(first.frame, again.frame);
+    });
+    assert_eq!(outcome, Ok(Emitted::Acked));
 }
 
 #[tokio::test]
@@ -180,14 +303,17 @@ async fn a_payload_may_come_encoded() {
 }
 
 #[tokio::test]
-async fn many_messages_leave_in_order() {
-    let (_server, client, mut peer) = connected().await;
+async fn a_thousand_messages_leave_in_order() {
+    let server = ScriptedServer::start().await;
+    let client = Client::new("token", options(&server.url()).publish_rate(None));
+    let (connected, mut peer) = tokio::join!(soon(client.connect()), server.session());
+    connected.unwrap();
     let room = client.app("demo").room("general");
     let publisher = tokio::spawn(async move {
-        let emits: Vec<_> = (0..100).map(|n: u32| room.emit("messages", &n).into_future()).collect();
+        let emits: Vec<_> = (0..1000).map(|n: u32| room.emit("messages", &n).into_future()).collect();
         futures_util::future::join_all(emits).await
     });
-    for n in 0..100u32 {
+    for n in 0..1000u32 {
         let published = peer.confirm_publish().await;
         assert_eq!(Payload::from_msgpack(published.data).unwrap().decode(), Ok(n));
     }
@@ -208,13 +334,12 @@ async fn a_dropped_future_does_not_withdraw_its_message() {
     assert_eq!(&peer.confirm_publish().await.data[..], b"\xa4last");
 }
 
-/// Of 8 threads: together what brokers take in a second.
-const EACH: u32 = 6;
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_threads_publish_and_subscribe_at_once() {
-    let broker = nolag_broker::TestBroker::start().await;
-    let client = crate::connect(&broker, "alice").await;
+    const EACH: u32 = 300;
+    let broker = nolag_broker::TestBroker::builder().limits(nolag_broker::Limits::NONE).start().await;
+    let client = Client::new(broker.token("alice"), options(&broker.url()).publish_rate(None));
+    soon(client.connect()).await.unwrap();
     let tasks = (0..8).map(|task: u32| {
         let room = client.app("demo").room(format!("room-{task}"));
         tokio::spawn(async move {

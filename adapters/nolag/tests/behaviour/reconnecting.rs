@@ -32,6 +32,40 @@ async fn a_cut_connection_comes_back_with_its_subscriptions_and_streams() {
 }
 
 #[tokio::test]
+async fn what_stands_again_is_told_after_the_reconnect() {
+    let server = ScriptedServer::start().await;
+    let client = Client::new("token", options(&server.url()));
+    let log = Log::default();
+    log.watch(&client);
+    let seen = log.clone();
+    let handler = client.on_restored(move |event| seen.add(format!("restored, gap {}", event.possible_gap)));
+    let (connected, peer) = tokio::join!(soon(client.connect()), server.session());
+    connected.unwrap();
+    // With nothing subscribed nothing can be missed.
+    peer.cut();
+    let mut peer = server.session().await;
+    log.wait_for("restored").await;
+    let (subscribed, _) = tokio::join!(soon(client.subscribe("a/b/c")), peer.confirm_subscribe());
+    subscribed.unwrap();
+    peer.cut();
+    let peer = server.session().await;
+    crate::until("the reconnect", || log.entries().len() == 8).await;
+    // Lost again before the subscription stood: told once, when it does.
+    peer.cut();
+    let mut peer = server.session().await;
+    crate::until("the reconnect", || log.entries().len() == 11).await;
+    peer.confirm_subscribe().await;
+    log.wait_for("gap true").await;
+    let again = ["disconnect", "connect", "reconnect"];
+    let expected =
+        [&["connect"], &again[..], &["restored, gap false"], &again, &again, &["restored, gap true"]];
+    let entries = log.entries();
+    let seen: Vec<_> = entries.iter().filter_map(|entry| entry.split(": ").next()).collect();
+    assert_eq!(seen, expected.concat());
+    assert!(client.off(handler));
+}
+
+#[tokio::test]
 async fn a_clean_close_is_a_loss_too() {
     let server = ScriptedServer::start().await;
     let client = Client::new("token", options(&server.url()));
@@ -56,7 +90,7 @@ async fn a_revoked_token_ends_everything() {
     let (stream, _) = tokio::join!(soon(client.subscribe("a/b/c").messages()), peer.confirm_subscribe());
     peer.close(4001).await;
     assert!(soon(stream.unwrap().next()).await.is_none());
-    log.wait_for("gave up").await;
+    log.wait_for("will not connect again").await;
     assert_eq!(client.status(), Status::Disconnected);
     let error = client.emit("a/b/c", &1).send().unwrap_err();
     assert!(
@@ -90,7 +124,7 @@ async fn without_reconnect_a_loss_is_final() {
     let (connected, peer) = tokio::join!(soon(client.connect()), server.session());
     connected.unwrap();
     peer.cut();
-    log.wait_for("gave up").await;
+    log.wait_for("error: will not connect again by itself: connection ended").await;
     assert_eq!(client.status(), Status::Disconnected);
     // The application may connect again by itself.
     let (connected, _peer) = tokio::join!(soon(client.connect()), server.session());
@@ -130,6 +164,26 @@ async fn a_silent_connection_is_found_dead_by_its_heartbeat() {
     let _peer = server.session().await;
     log.wait_for("disconnect: the broker stopped answering heartbeats").await;
     drop(silent);
+}
+
+#[tokio::test]
+async fn a_message_that_trickles_in_is_proof_of_life() {
+    let timeout = Duration::from_millis(400);
+    let server = ScriptedServer::start().await;
+    let options = options(&server.url())
+        .heartbeat_interval(Duration::from_millis(20))
+        .heartbeat_timeout(timeout)
+        .websocket_ping_interval(Duration::ZERO);
+    let client = Client::new("token", options);
+    let (connected, mut peer) = tokio::join!(soon(client.connect()), server.session());
+    connected.unwrap();
+    let (stream, _) = tokio::join!(soon(client.subscribe("a/b/c").messages()), peer.confirm_subscribe());
+    let started = std::time::Instant::now();
+    // Nothing answers the heartbeats but the next byte of one long message.
+    let text = "x".repeat(1000);
+    peer.trickle("a/b/c", &text, || started.elapsed() < timeout * 3).await;
+    assert_eq!(soon(stream.unwrap().next()).await.unwrap().payload().text(), Some(&*text));
+    assert_eq!(client.stats().core.sessions, 1);
 }
 
 #[tokio::test]

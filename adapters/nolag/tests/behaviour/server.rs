@@ -4,7 +4,10 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{SinkExt as _, StreamExt as _};
 use nolag_core::wire::{AuthReply, ClientFrame, Message, Publish, RawValue, ServerFrame, Text};
 use serde::Serialize;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    io::AsyncWriteExt as _,
+    net::{TcpListener, TcpStream},
+};
 use tokio_tungstenite::{
     WebSocketStream, accept_async,
     tungstenite::{
@@ -22,6 +25,7 @@ pub(crate) struct ScriptedServer {
 /// One connection.
 pub(crate) struct Peer {
     socket: WebSocketStream<TcpStream>,
+    token: String,
 }
 
 /// What a client published.
@@ -48,7 +52,7 @@ impl ScriptedServer {
     /// The next connection, before `auth`.
     pub(crate) async fn accept(&self) -> Peer {
         let (stream, _) = soon(self.listener.accept()).await.unwrap();
-        Peer { socket: soon(accept_async(stream)).await.unwrap() }
+        Peer { socket: soon(accept_async(stream)).await.unwrap(), token: String::new() }
     }
 
     /// The next connection, authenticated.
@@ -62,7 +66,8 @@ impl ScriptedServer {
 impl Peer {
     pub(crate) async fn authenticate(&mut self) {
         let frame = self.frame().await;
-        assert!(matches!(ClientFrame::decode(&frame), Ok(ClientFrame::Auth(_))));
+        let Ok(ClientFrame::Auth(auth)) = ClientFrame::decode(&frame) else { panic!("no auth") };
+        self.token = auth.token.expose().to_owned();
         self.send(&ServerFrame::Auth(AuthReply {
             success: true,
             error: None,
@@ -73,6 +78,11 @@ impl Peer {
             restored_subscriptions: None,
         }))
         .await;
+    }
+
+    /// The token that it authenticated with.
+    pub(crate) fn token(&self) -> &str {
+        &self.token
     }
 
     /// The next frame that is no heartbeat. Fails when the connection ends.
@@ -187,6 +197,34 @@ impl Peer {
             from_type: None,
         };
         self.send(&ServerFrame::Message(message)).await;
+    }
+
+    /// Delivers a message byte by byte, one for each heartbeat, while `slowly` says so; then the rest at once.
+    pub(crate) async fn trickle(&mut self, topic: &str, data: &str, slowly: impl Fn() -> bool) {
+        let data = nolag::Payload::encode(data).unwrap();
+        let mut frame = BytesMut::new();
+        ServerFrame::Message(Message {
+            topic: Text::Str(topic),
+            data: RawValue::parse(data.as_msgpack()).unwrap(),
+            msg_id: None,
+            requires_ack: None,
+            filter: None,
+            is_replay: None,
+            from: None,
+            from_type: None,
+        })
+        .encode(&mut frame);
+        // A whole binary WebSocket message with a length of two bytes.
+        let length = u16::try_from(frame.len()).unwrap();
+        let message = [&[0x82, 126][..], &length.to_be_bytes(), &frame].concat();
+        let mut rest = &message[..];
+        while slowly() {
+            assert!(matches!(soon(self.socket.next()).await, Some(Ok(WsMessage::Binary(_)))), "it gave up");
+            let (byte, later) = rest.split_at(1);
+            self.socket.get_mut().write_all(byte).await.unwrap();
+            rest = later;
+        }
+        self.socket.get_mut().write_all(rest).await.unwrap();
     }
 
     /// Waits for acks and tells which messages they name.

@@ -133,3 +133,12 @@ async fn text_that_is_no_certificate_is_told_by_connect() {
     assert_eq!(error.kind, TransportErrorKind::Tls);
     assert!(!error.to_string().contains("secret"));
 }
+
+#[tokio::test]
+async fn a_server_that_does_not_encrypt_in_time_is_told() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("wss://localhost:{}/ws", listener.local_addr().unwrap().port());
+    let options = options(&url).connect_timeout(std::time::Duration::from_millis(50));
+    let error = soon(Client::new("token", options).connect()).await.unwrap_err();
+    assert!(error.to_string().ends_with("during the TLS handshake"), "{error}");
+}

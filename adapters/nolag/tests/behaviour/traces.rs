@@ -27,6 +27,9 @@ impl io::Write for Output {
 async fn frames_are_named_and_secrets_are_not() {
     let output = Output::default();
     let writer = output.clone();
+    // While there is only one subscriber in the process, what other tests reach first on their threads, which have none,
+    // counts as switched off for all.
+    let _second = tracing::Dispatch::new(tracing_subscriber::fmt().with_writer(io::sink).finish());
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)
         .with_ansi(false)
