@@ -100,12 +100,15 @@ impl Client {
     /// use std::time::Duration;
     /// use nolag::{Client, FreshToken, Options};
     ///
-    /// # async fn fetch_token() -> Result<String, std::io::Error> { unimplemented!() }
     /// // A JWT says itself how long it is good.
-    /// let client = Client::with_token_provider(fetch_token, Options::default());
+    /// let client = Client::with_token_provider(|| std::fs::read_to_string("token.jwt"), Options::default());
     ///
+    /// // Of any other token only its issuer knows.
     /// let client = Client::with_token_provider(
-    ///     || std::fs::read_to_string("token").map(|token| FreshToken::new(token).valid_for(Duration::from_secs(300))),
+    ///     || async {
+    ///         let token = std::fs::read_to_string("token")?; // or whatever your issuer asks for
+    ///         std::io::Result::Ok(FreshToken::new(token).valid_for(Duration::from_secs(300)))
+    ///     },
     ///     Options::default(),
     /// );
     /// ```

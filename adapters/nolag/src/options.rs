@@ -211,6 +211,15 @@ impl Options {
         self
     }
 
+    /// How many acknowledgements of messages are sent together at most, and how long one may wait for others. Default: 64
+    /// and 50 ms. `(1, Duration::ZERO)` sends each at once.
+    #[must_use]
+    pub fn ack_batch(mut self, messages: usize, delay: Duration) -> Self {
+        self.config.acks.max_batch = messages.max(1);
+        self.config.acks.max_delay = delay;
+        self
+    }
+
     /// How long the client may stop reading because the application is behind. Default: 10 s; brokers cut connections
     /// that stall for 30 s.
     ///

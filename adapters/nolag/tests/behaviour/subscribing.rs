@@ -208,6 +208,19 @@ async fn a_message_is_acknowledged_when_its_last_clone_is_dropped() {
 }
 
 #[tokio::test]
+async fn acknowledgements_are_sent_together_up_to_the_number_asked_for() {
+    let batch = |options: Options| options.ack_batch(3, Duration::from_secs(3600));
+    let (_server, client, mut peer) = connected_with(batch).await;
+    let (stream, _) = tokio::join!(soon(client.subscribe("a/b/c").messages()), peer.confirm_subscribe());
+    let mut stream = stream.unwrap();
+    for (n, id) in [(1, "m1"), (2, "m2"), (3, "m3")] {
+        peer.deliver_recorded("a/b/c", &n, Some(id)).await;
+        drop(soon(stream.next()).await.unwrap());
+    }
+    assert_eq!(peer.acks().await, ["m1", "m2", "m3"]);
+}
+
+#[tokio::test]
 async fn a_typed_topic_publishes_streams_and_handles() {
     let (_server, client, mut peer) = connected().await;
     let log = Log::default();
