@@ -180,6 +180,21 @@ fn a_message_that_comes_twice_is_delivered_once() {
 }
 
 #[test]
+fn a_duplicate_is_acknowledged_again_once_the_first_was_and_not_before() {
+    let mut peer = subscribed_to(TOPIC);
+    recorded(&mut peer, TOPIC, "m1");
+    recorded(&mut peer, TOPIC, "m1");
+    peer.advance(secs(1));
+    assert!(peer.sent().is_empty(), "the application has not said that it is done");
+    peer.core.ack(peer.now, "m1");
+    peer.advance(secs(1));
+    assert_eq!(peer.sent(), ["ack m1"]);
+    recorded(&mut peer, TOPIC, "m1");
+    peer.advance(secs(1));
+    assert_eq!(peer.sent(), ["ack m1"], "the broker did not see it");
+}
+
+#[test]
 fn a_replay_of_what_was_delivered_live_is_a_duplicate() {
     let mut peer = subscribed_to(TOPIC);
     recorded(&mut peer, TOPIC, "m1");

@@ -25,6 +25,11 @@ impl ClientCore {
     /// [`Config::acks`](super::Config::acks) and survive a reconnect. Nothing is answered.
     pub fn ack(&mut self, now: Instant, msg_id: &str) {
         self.observe(now);
+        self.acked.insert(self.registry.hash(msg_id));
+        self.queue_ack(msg_id);
+    }
+
+    fn queue_ack(&mut self, msg_id: &str) {
         if self.link == Link::Idle {
             self.stats.acks_dropped += 1;
             return;
@@ -84,6 +89,10 @@ impl ClientCore {
             let seen = self.registry.by_id.get_mut(&id).map(|registration| &mut registration.seen);
             if seen.is_some_and(|seen| !seen.insert(hash)) {
                 self.stats.messages_duplicate += 1;
+                // It comes again because the broker never saw the ack that the application gave.
+                if message.requires_ack == Some(true) && self.acked.contains(hash) {
+                    self.queue_ack(msg_id);
+                }
                 return;
             }
         }
@@ -113,7 +122,7 @@ impl ClientCore {
 /// Ids remembered per subscription to recognise duplicates.
 const SEEN: usize = 1024;
 
-/// The messages that a subscription has seen last, as keyed hashes.
+/// The messages that a subscription has seen, or the application has acknowledged, last; as keyed hashes.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     order: VecDeque<u64>,
@@ -133,6 +142,10 @@ impl Seen {
         }
         self.order.push_back(hash);
         true
+    }
+
+    fn contains(&self, hash: u64) -> bool {
+        self.hashes.contains(&hash)
     }
 
     pub(super) fn clear(&mut self) {

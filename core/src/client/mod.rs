@@ -45,7 +45,7 @@ use crate::{
     rng::Rng,
     wire::{ClientFrame, ErrorFrame, ServerFrame, Text},
 };
-use delivery::Replay;
+use delivery::{Replay, Seen};
 use inbox::{ActiveTime, Inbox};
 use lobbies::Lobbies;
 use outbound::{Outbound, Sender};
@@ -119,6 +119,8 @@ pub struct ClientCore {
     inbox: Inbox,
     replay: Replay,
     acks: VecDeque<Box<str>>,
+    /// What the application has acknowledged last.
+    acked: Seen,
     actions: VecDeque<Action>,
     events: VecDeque<Event>,
     unsolicited: usize,
@@ -179,6 +181,7 @@ impl ClientCore {
             inbox: Inbox::new(),
             replay: Replay::default(),
             acks: VecDeque::new(),
+            acked: Seen::default(),
             actions: VecDeque::new(),
             events: VecDeque::new(),
             unsolicited: 0,
