@@ -409,6 +409,41 @@ fn with_one_lobby_every_event_is_its() {
 }
 
 #[test]
+fn events_of_a_lobby_that_was_left_are_not_those_of_the_one_that_is_watched_now() {
+    let mut peer = watching();
+    peer.lobby_event("join", LOBBY_ID, "north", "priya", "x");
+    peer.lobby_unsubscribe(LOBBY);
+    let op = peer.lobby_subscribe(SECOND);
+    peer.lobby_subscribed(SECOND, &[("north", &[("priya", "x")])]);
+    peer.outcome(op);
+    peer.forget();
+    for late in [LOBBY_ID, LOBBY] {
+        peer.lobby_event("update", late, "north", "priya", "y");
+    }
+    assert_eq!(peer.changes(), ["?/north: Update priya", "?/north: Update priya"]);
+    peer.lobby_event("update", "its own id", "north", "priya", "z");
+    assert_eq!(peer.changes(), ["visitors/north: Update priya"]);
+}
+
+#[test]
+fn nothing_is_learned_while_a_lobby_that_was_left_may_still_send() {
+    let mut peer = watching();
+    peer.lobby_unsubscribe(LOBBY);
+    let op = peer.lobby_subscribe(SECOND);
+    peer.lobby_subscribed(SECOND, &[("north", &[("priya", "x")])]);
+    peer.outcome(op);
+    peer.forget();
+    peer.lobby_event("update", LOBBY_ID, "south", "priya", "y");
+    assert_eq!(peer.changes(), ["?/south: Update priya"], "its lobby was never heard of, and no room tells");
+    let again = peer.lobby_subscribe(LOBBY);
+    peer.lobby_subscribed(LOBBY, &[("south", &[("priya", "x")])]);
+    peer.outcome(again);
+    peer.forget();
+    peer.lobby_event("update", LOBBY_ID, "south", "priya", "y");
+    assert_eq!(peer.changes(), ["operations/south: Update priya"]);
+}
+
+#[test]
 fn with_several_lobbies_the_slug_decides_if_there_is_one() {
     let mut peer = watching_two();
     peer.lobby_event("join", SECOND, "north", "priya", "x");

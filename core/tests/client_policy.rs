@@ -201,16 +201,19 @@ fn age_counts_over_failed_attempts_and_ends_the_wait_while_nothing_else_happens(
 }
 
 #[test]
-fn what_was_accepted_with_a_session_does_not_age() {
+fn what_was_accepted_with_a_session_ages_from_its_loss() {
     let mut peer = Peer::connected(with(|config| {
         config.offline = queue(100, 100_000, Some(5));
         config.connect_timeout = secs(100);
     }));
     peer.blocked = true;
     let op = peer.publish(TOPIC);
+    peer.advance(secs(9));
     peer.close(1006);
-    peer.advance(secs(20));
+    peer.advance(secs(4));
     assert!(peer.is_pending(op));
+    peer.advance(secs(2));
+    assert_eq!(peer.outcome(op), Outcome::Expired);
 }
 
 #[test]

@@ -332,8 +332,22 @@ fn an_end_beyond_all_time_is_no_end() {
 fn while_a_replacement_is_awaited_it_is_not_asked_for_again() {
     let mut peer = connected(provider(), 60);
     peer.advance(secs(30));
-    peer.advance(secs(600));
     assert_eq!(peer.tokens_asked(), 1);
+    peer.advance(millis(29_999));
+    assert_eq!(peer.tokens_asked(), 0);
+}
+
+#[test]
+fn a_provider_that_hangs_on_a_replacement_is_reported_and_asked_anew() {
+    let mut peer = connected(provider(), 60);
+    peer.advance(secs(30));
+    assert_eq!(peer.tokens_asked(), 1);
+    peer.advance(secs(30));
+    assert_eq!(peer.tokens_asked(), 1);
+    let event = peer.event();
+    assert!(matches!(event, Event::TokenRefreshFailed { .. }), "{event:?}");
+    peer.provide(SECOND, secs(HOUR));
+    assert_eq!(peer.sent(), ["reauth"]);
 }
 
 #[test]
@@ -346,7 +360,9 @@ fn a_replacement_that_cannot_be_had_is_asked_for_again_after_five_seconds() {
     assert_eq!(peer.tokens_asked(), 0);
     peer.advance(millis(1));
     assert_eq!(peer.tokens_asked(), 1);
-    assert!(peer.events().is_empty() && peer.core.status() == Status::Connected);
+    let Event::TokenRefreshFailed { cause } = peer.event() else { panic!("not told") };
+    assert_eq!(cause.to_string(), "no token could be had: not now");
+    assert_eq!(peer.core.status(), Status::Connected);
 }
 
 #[test]

@@ -93,7 +93,7 @@ impl Client {
     /// which may say how long it can be used; of a JWT that is found out from its `exp`. `E` says why there is no token:
     /// that fails the attempt to connect, and the next one asks again.
     ///
-    /// It runs on a task of its own and must not block; it has half a minute. A future that is not awaited any more,
+    /// It runs on a task of its own and must not block; it has [half a minute](Options::token_timeout). A future that is not awaited any more,
     /// because the client has left or asks anew, is dropped. A panic counts as an error.
     ///
     /// ```no_run

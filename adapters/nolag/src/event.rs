@@ -90,6 +90,11 @@ pub enum ErrorEvent {
         /// When the next one comes.
         retry_in: Duration,
     },
+    /// The token of the session that stands could not be replaced ahead of its end. The provider is asked again.
+    TokenRefresh {
+        /// Why.
+        cause: Error,
+    },
     /// The payload of a message is not of the type that a handler of a typed topic expects.
     Decode {
         /// The message's topic.
@@ -179,6 +184,7 @@ impl ErrorEvent {
     pub fn op(&self) -> Option<Op> {
         match self {
             Self::AttemptFailed { .. } | Self::GaveUp { .. } => Some(Op::Connect),
+            Self::TokenRefresh { .. } => Some(Op::Reauth),
             Self::Encode { op, .. } | Self::Operation { op, .. } => Some(*op),
             Self::LobbyEnded { .. } => Some(Op::LobbySubscribe),
             Self::Server(error) => error.op,
@@ -200,6 +206,7 @@ impl ErrorEvent {
             Self::Lagged { topic, .. } => topic.as_deref(),
             Self::Server(error) => error.topic.as_deref(),
             Self::AttemptFailed { .. }
+            | Self::TokenRefresh { .. }
             | Self::GaveUp { .. }
             | Self::HandlerPanicked { .. }
             | Self::LobbyEnded { .. }
@@ -210,6 +217,7 @@ impl ErrorEvent {
     fn error(&self) -> Option<&Error> {
         match self {
             Self::AttemptFailed { cause, .. }
+            | Self::TokenRefresh { cause }
             | Self::GaveUp { cause }
             | Self::LobbyEnded { cause, .. }
             | Self::SubscriptionEnded { cause, .. } => Some(cause),
@@ -226,6 +234,7 @@ impl ErrorEvent {
 impl fmt::Display for ErrorEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::TokenRefresh { cause } => write!(f, "the token could not be replaced: {cause}"),
             Self::AttemptFailed { attempt, cause, retry_in } => {
                 let delay = retry_in.as_secs_f32();
                 write!(f, "attempt {attempt} to connect failed: {cause}; next in {delay:.1} s")

@@ -89,9 +89,10 @@ pub use lobby::Lobby;
 pub use message::{AckHandle, Message, TypedMessage};
 #[doc(no_inline)]
 pub use nolag_core::{
-    DecodeError, Error, LobbyChange, LobbySnapshot, MessageMeta, Misuse, Op, Payload, PresenceChange,
-    PresenceKind, PresenceMember, ProtocolError, Rejection, ServerError, Session, Status, SubscribeOptions,
-    SubscriptionInfo, Token, TransportError, TransportErrorKind, check_pattern, check_segment, check_topic,
+    DecodeError, Error, LobbyChange, LobbySnapshot, MessageMeta, Misuse, Op, OverflowPolicy, Payload,
+    PresenceChange, PresenceKind, PresenceMember, ProtocolError, Rejection, ServerError, Session, Status,
+    SubscribeOptions, SubscriptionInfo, Token, TransportError, TransportErrorKind, check_pattern,
+    check_segment, check_topic,
     wire::{Filter, QoS},
 };
 pub use options::{CLOUD_URL, Options};

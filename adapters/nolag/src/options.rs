@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use nolag_core::{Config, OfflinePolicy, ResendPolicy, Token, TokenSource, wire::QoS};
+use nolag_core::{Config, OfflinePolicy, OverflowPolicy, ResendPolicy, Token, TokenSource, wire::QoS};
 
 use crate::address::without_secrets;
 
@@ -223,11 +223,26 @@ impl Options {
     /// How long the client may stop reading because the application is behind. Default: 10 s; brokers cut connections
     /// that stall for 30 s.
     ///
-    /// After that it reads on and drops the oldest waiting messages, which is told to
+    /// After that it reads on and drops waiting messages ([`overflow`](Self::overflow)), which is told to
     /// [`on_error`](crate::Client::on_error) as [`Lagged`](crate::ErrorEvent::Lagged).
     #[must_use]
     pub fn max_pause(mut self, duration: Duration) -> Self {
         self.config.limits.max_pause = duration;
+        self
+    }
+
+    /// Which messages go when the application stays behind for longer than [`max_pause`](Self::max_pause). Default: the
+    /// oldest.
+    #[must_use]
+    pub fn overflow(mut self, policy: OverflowPolicy) -> Self {
+        self.config.overflow = policy;
+        self
+    }
+
+    /// How long a token provider may take. Default: 30 s.
+    #[must_use]
+    pub fn token_timeout(mut self, timeout: Duration) -> Self {
+        self.config.token_timeout = timeout;
         self
     }
 

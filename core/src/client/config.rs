@@ -100,8 +100,8 @@ pub enum OfflinePolicy {
         max_messages: usize,
         /// Their bytes; more are refused.
         max_bytes: usize,
-        /// How long one that was accepted without a session may wait; then it ends as
-        /// [`Outcome::Expired`](super::Outcome::Expired).
+        /// How long one may wait without a session; then it ends as [`Outcome::Expired`](super::Outcome::Expired), or as
+        /// unknown if it was sent before.
         max_age: Option<Duration>,
     },
     /// They are refused with [`Rejection::NotConnected`](crate::Rejection::NotConnected).

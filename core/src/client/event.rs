@@ -312,6 +312,11 @@ pub enum Event {
     },
     /// The broker reported an error that belongs to no waiting command, for example about an untracked publish.
     ServerError(Box<ServerError>),
+    /// The token of the session that stands could not be replaced; the provider is asked again.
+    TokenRefreshFailed {
+        /// Why.
+        cause: Error,
+    },
     /// A subscription is gone without having been asked for.
     SubscriptionEnded {
         /// Which.

@@ -1,6 +1,11 @@
 //! Lobbies: watching who is present in many rooms.
 
-use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    string::String,
+    sync::Arc,
+    vec::Vec,
+};
 use core::{mem, time::Duration};
 
 use bytes::Bytes;
@@ -24,7 +29,12 @@ const KEEP_ALIVE: Duration = Duration::from_secs(240);
 #[derive(Debug, Default)]
 pub(super) struct Lobbies {
     by_slug: BTreeMap<Arc<str>, Lobby>,
+    /// Those that were left on this connection, with their ids if we had seen them: their events may still come.
+    left: VecDeque<(Arc<str>, Option<String>)>,
 }
+
+/// Lobbies that were left and are remembered.
+const MAX_LEFT: usize = 64;
 
 #[derive(Debug, Default)]
 struct Lobby {
@@ -41,9 +51,21 @@ struct Lobby {
 
 impl Lobbies {
     pub(super) fn connection_lost(&mut self) {
+        self.left.clear();
         for lobby in self.by_slug.values_mut() {
             lobby.live = false;
+            // Learned anew, in case it was learned wrongly.
+            lobby.id = None;
         }
+    }
+
+    fn remove(&mut self, slug: &str) -> Option<Lobby> {
+        let (slug, mut lobby) = self.by_slug.remove_entry(slug)?;
+        if self.left.len() >= MAX_LEFT {
+            self.left.pop_front();
+        }
+        self.left.push_back((slug, lobby.id.take()));
+        Some(lobby)
     }
 }
 
@@ -94,7 +116,7 @@ impl ClientCore {
         self.check_open()?;
         self.check_room(lobby.len())?;
         let op = self.accept(Op::LobbyUnsubscribe);
-        if let Some(removed) = self.lobbies.by_slug.remove(lobby) {
+        if let Some(removed) = self.lobbies.remove(lobby) {
             self.settle_undone(removed.waiters, &Rejection::Superseded.into());
         }
         if self.link_is_ready() {
@@ -231,7 +253,7 @@ impl ClientCore {
     }
 
     fn end_lobby(&mut self, slug: &Arc<str>, cause: &Error) {
-        let Some(lobby) = self.lobbies.by_slug.remove(slug) else { return };
+        let Some(lobby) = self.lobbies.remove(slug) else { return };
         self.settle_undone(lobby.waiters, cause);
         if lobby.confirmed {
             self.events.push_back(Event::LobbyEnded { lobby: slug.clone(), cause: cause.clone() });
@@ -245,7 +267,7 @@ impl ClientCore {
         let Some(lobby) = self.lobbies.by_slug.get(slug) else { return };
         if !lobby.confirmed {
             // Nobody waits any more, but the broker may have done it all the same.
-            self.lobbies.by_slug.remove(slug);
+            self.lobbies.remove(slug);
             return self.send_lobby_unsubscribe(slug.clone(), Ops::new());
         }
         if restore && self.restore_unanswered(error) {
@@ -297,6 +319,11 @@ impl ClientCore {
 
     /// Whose event it is. Kraken writes the lobby's id where everything else has its slug.
     fn attribute(&mut self, lobby_id: Option<&str>, room: Option<&str>) -> Option<Arc<str>> {
+        let left = self.lobbies.left.iter();
+        let from_left = left
+            .clone()
+            .any(|(slug, id)| lobby_id.is_some() && [Some(&**slug), id.as_deref()].contains(&lobby_id));
+        let nameless_left = left.into_iter().any(|(_, id)| id.is_none());
         let lobbies = &mut self.lobbies.by_slug;
         if let Some(id) = lobby_id {
             if let Some((slug, _)) = lobbies.get_key_value(id) {
@@ -306,15 +333,22 @@ impl ClientCore {
                 return Some(slug.clone());
             }
         }
-        if lobbies.len() == 1 {
+        if from_left {
+            // On its way when we stopped watching.
+            return None;
+        }
+        if lobbies.len() == 1 && !nameless_left {
             let (slug, lobby) = lobbies.iter_mut().next()?;
             if lobby.id.is_none() {
                 lobby.id = lobby_id.map(Into::into);
             }
             return Some(slug.clone());
         }
+        // Those whose id is known would have been found by it.
         let room = room?;
-        let mut holding = lobbies.iter().filter(|(_, lobby)| lobby.rooms.contains_key(room));
+        let mut holding = lobbies.iter().filter(|(_, lobby)| {
+            (lobby.id.is_none() || lobby_id.is_none()) && lobby.rooms.contains_key(room)
+        });
         let (slug, _) = holding.next()?;
         holding.next().is_none().then(|| slug.clone())
     }

@@ -20,6 +20,7 @@ mod tokens;
 use alloc::{
     boxed::Box,
     collections::{BTreeMap, VecDeque},
+    string::String,
     sync::Arc,
 };
 
@@ -40,7 +41,7 @@ pub use subscriptions::SubscriptionInfo;
 
 use crate::{
     Instant,
-    error::{Error, Op, ProtocolError, Rejection, ServerError},
+    error::{Error, Op, ProtocolError, Rejection, ServerError, clean},
     payload::Payload,
     rng::Rng,
     wire::{ClientFrame, ErrorFrame, ServerFrame, Text},
@@ -96,6 +97,8 @@ pub struct ClientCore {
     gave_up: Option<Error>,
     session: Option<Arc<Session>>,
     tokens: Tokens,
+    /// Why the broker said that it is about to close.
+    goodbye: Option<String>,
     /// How long there was no session, while subscriptions are being restored.
     restoring: Option<Duration>,
     /// When the last session was lost, once there was one since `connect`.
@@ -165,6 +168,7 @@ impl ClientCore {
             gave_up: None,
             session: None,
             tokens: Tokens::default(),
+            goodbye: None,
             restoring: None,
             lost_at: None,
             attempts: 0,
@@ -481,8 +485,7 @@ impl ClientCore {
                 self.handle_subscribed(topic, load_balance)
             }
             ServerFrame::Unsubscribed { topic } if ready => self.handle_unsubscribed(topic),
-            // The close frame that follows says the same.
-            ServerFrame::Disconnect { .. } => {}
+            ServerFrame::Disconnect { reason } => self.goodbye = reason.map(clean),
             _ => self.stats.frames_unexpected += 1,
         }
     }
@@ -576,7 +579,8 @@ fn unsolicited_bytes(event: &Event) -> Option<usize> {
         | Event::ReplayEnded { .. }
         | Event::ReplayProgress { .. }
         | Event::ReplayStarted { .. }
-        | Event::ServerError(_) => Some(0),
+        | Event::ServerError(_)
+        | Event::TokenRefreshFailed { .. } => Some(0),
         _ => None,
     }
 }

@@ -118,6 +118,17 @@ impl Publishes {
         }
     }
 
+    /// Shortens how long a publish may wait: from now on it waits for a session.
+    fn expire_by(&mut self, op: OpId, limit: Option<Instant>) {
+        let (Some(limit), Some(pending)) = (limit, self.pending.get_mut(&op)) else { return };
+        if pending.expires.is_none_or(|expires| limit < expires) {
+            if let Some(before) = pending.expires.replace(limit) {
+                self.expiries.remove(&(before, op));
+            }
+            self.expiries.insert((limit, op));
+        }
+    }
+
     fn new_connection(&mut self) {
         self.cooling.clear();
         self.hold_until = None;
@@ -352,10 +363,17 @@ impl ClientCore {
         }
         let all: Vec<(OpId, bool)> =
             self.publishes.pending.iter().map(|(op, pending)| (*op, pending.in_flight)).collect();
+        let age_limit = match self.config.offline {
+            OfflinePolicy::Queue { max_age: Some(max_age), .. } if keep => Some(self.now + max_age),
+            _ => None,
+        };
         for (op, in_flight) in all {
             match (in_flight, keep, resend) {
-                (true, true, true) => self.publishes.wait(op),
-                (false, true, _) => {}
+                (true, true, true) => {
+                    self.publishes.wait(op);
+                    self.publishes.expire_by(op, age_limit);
+                }
+                (false, true, _) => self.publishes.expire_by(op, age_limit),
                 _ => {
                     self.publishes.remove(op);
                     self.settle_undone([op], cause);

@@ -230,7 +230,10 @@ impl ClientCore {
     }
 
     pub(super) fn transport_closed(&mut self, code: Option<u16>, reason: String) {
-        let error = TransportError::new(TransportErrorKind::Closed(code), clean(&reason));
+        // A broker that announces the close says why in one place or the other.
+        let announced = self.goodbye.take().filter(|_| reason.is_empty());
+        let reason = announced.unwrap_or_else(|| clean(&reason));
+        let error = TransportError::new(TransportErrorKind::Closed(code), reason);
         self.connection_lost(error.into(), None);
     }
 
@@ -318,6 +321,7 @@ impl ClientCore {
         self.deadlines.clear();
         self.replay = Replay::default();
         self.tokens.connection_lost();
+        self.goodbye = None;
     }
 
     /// Ends everything that waited for another session.

@@ -1,5 +1,6 @@
 //! Tokens that are asked for: when connecting, and ahead of their expiry.
 
+use alloc::{format, string::String};
 use core::{mem, time::Duration};
 
 use super::{
@@ -66,6 +67,7 @@ impl ClientCore {
         match self.link {
             Link::AwaitingToken => self.open_transport(),
             Link::Ready { .. } if mem::take(&mut self.tokens.refreshing) => {
+                self.timers.stop(Timer::TokenRefresh);
                 let frame = ClientFrame::Reauth { token: SecretStr::new(token.expose()) };
                 self.push_request("".into(), RequestKind::Reauth, Ops::new(), &frame);
             }
@@ -83,6 +85,7 @@ impl ClientCore {
             }
             Link::Ready { .. } if mem::take(&mut self.tokens.refreshing) => {
                 self.timers.set(Timer::TokenRefresh, self.now + PATIENCE);
+                self.report_no_token(clean(reason));
             }
             _ => {}
         }
@@ -119,9 +122,20 @@ impl ClientCore {
     }
 
     pub(super) fn refresh_token(&mut self) {
-        if self.link_is_ready() && !mem::replace(&mut self.tokens.refreshing, true) {
-            self.actions.push_back(Action::NeedToken);
+        if !self.link_is_ready() {
+            return;
         }
+        if mem::replace(&mut self.tokens.refreshing, true) {
+            let wait = self.config.token_timeout.as_secs_f32();
+            self.report_no_token(format!("none came within {wait:.1} s"));
+        }
+        // The provider has its time; after that it is asked anew.
+        self.timers.set(Timer::TokenRefresh, self.now + self.config.token_timeout.max(PATIENCE));
+        self.actions.push_back(Action::NeedToken);
+    }
+
+    fn report_no_token(&mut self, reason: String) {
+        self.report(Event::TokenRefreshFailed { cause: Rejection::TokenUnavailable(reason.into()).into() });
     }
 
     pub(super) fn handle_reauth(&mut self, success: bool, error: Option<&str>) {

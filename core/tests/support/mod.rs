@@ -300,7 +300,11 @@ impl Peer {
     }
 
     pub(crate) fn close(&mut self, code: impl Into<Option<u16>>) {
-        self.transport(TransportEventKind::Closed { code: code.into(), reason: String::new() });
+        self.close_with(code, "");
+    }
+
+    pub(crate) fn close_with(&mut self, code: impl Into<Option<u16>>, reason: &str) {
+        self.transport(TransportEventKind::Closed { code: code.into(), reason: reason.into() });
     }
 
     pub(crate) fn fail(&mut self, kind: TransportErrorKind) {

@@ -3,10 +3,11 @@
 
 readonly sdk=2.6.0
 readonly here=tests/conformance/official-python
-readonly cache=${CARGO_TARGET_DIR:-target}/official-python
+readonly target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+readonly cache=$target/official-python
 readonly venv=$cache/venv-$sdk
 readonly python=$venv/bin/python
-readonly binaries=${CARGO_TARGET_DIR:-target}/debug
+readonly binaries=$target/debug
 
 pip() { timeout 60 "$python" -m pip --quiet --disable-pip-version-check "$@"; }
 

@@ -33,7 +33,7 @@ tar -xzf "$cache/nolag-$sdk.tar.gz" -C "$work"
 start_broker --broker "$broker" --auth "$here/suite-auth.json"
 
 export NOLAG_TEST_URL=$url NOLAG_TEST_TOKEN=${tokens[0]} NOLAG_TEST_TOKEN_2=${tokens[1]}
-readonly interpreter=$PWD/$python
+readonly interpreter=$python
 cd "$work/nolag-$sdk"
 
 # The integration test knows only the cloud's address, which is a default of the client: its clients get ours.

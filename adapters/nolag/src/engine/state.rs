@@ -209,6 +209,7 @@ impl State {
                 shared.dispatch.push(Job::Restored(Restored { downtime, possible_gap }));
             }
             Event::ServerError(error) => report(ErrorEvent::Server(error)),
+            Event::TokenRefreshFailed { cause } => report(ErrorEvent::TokenRefresh { cause }),
             Event::SubscriptionEnded { topic, cause, .. } => {
                 self.streams.end_later(&topic);
                 // When all end together, one event about the connection says it.
