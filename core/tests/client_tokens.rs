@@ -253,6 +253,16 @@ fn an_answer_that_comes_while_the_client_waits_to_reconnect_is_used_then() {
 }
 
 #[test]
+fn an_answer_that_is_good_for_a_short_while_is_used_once_all_the_same() {
+    let mut peer = connected(provider(), 60);
+    peer.close(1006);
+    peer.provide(SECOND, secs(20));
+    peer.reopen();
+    assert_eq!(peer.tokens_asked(), 0);
+    assert_eq!(token_sent(&mut peer), format!("auth {SECOND}"));
+}
+
+#[test]
 fn leaving_ends_the_wait_for_a_token() {
     let mut peer = Peer::new(provider());
     let op = peer.connect();
