@@ -386,20 +386,6 @@ fn frames_of_the_future_are_tolerated() {
 }
 
 #[test]
-fn what_the_broker_says_before_it_closes_is_the_reason() {
-    for (announced, reason, told) in
-        [(Some("token_expired"), "", "token_expired"), (None, "", ""), (Some("a"), "b", "b")]
-    {
-        let mut peer = Peer::default_connected();
-        peer.answer(&ServerFrame::Disconnect { reason: announced });
-        peer.close_with(4003, reason);
-        let event = peer.events().remove(0);
-        let Event::Disconnected { cause: Error::Transport(cause), .. } = event else { panic!("{event:?}") };
-        assert_eq!((cause.kind, &*cause.detail), (TransportErrorKind::Closed(Some(4003)), told));
-    }
-}
-
-#[test]
 fn control_characters_in_a_brokers_words_do_not_reach_a_terminal() {
     use nolag_core::wire::{ErrorFrame, Text};
     let mut peer = Peer::default_connected();

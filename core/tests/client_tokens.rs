@@ -573,6 +573,20 @@ fn a_first_token_that_is_denied_is_reported_at_once() {
 }
 
 #[test]
+fn what_the_broker_says_before_it_closes_is_the_reason() {
+    for (announced, reason, told) in
+        [(Some("token_expired"), "", "token_expired"), (None, "", ""), (Some("a"), "b", "b")]
+    {
+        let mut peer = Peer::default_connected();
+        peer.answer(&ServerFrame::Disconnect { reason: announced });
+        peer.close_with(4003, reason);
+        let event = peer.events().remove(0);
+        let Event::Disconnected { cause: Error::Transport(cause), .. } = event else { panic!("{event:?}") };
+        assert_eq!((cause.kind, &*cause.detail), (TransportErrorKind::Closed(Some(4003)), told));
+    }
+}
+
+#[test]
 fn without_a_provider_there_is_nothing_to_try_again_with() {
     type Loss = fn(&mut Peer);
     let losses: [Loss; 3] = [
