@@ -444,6 +444,24 @@ fn nothing_is_learned_while_a_lobby_that_was_left_may_still_send() {
 }
 
 #[test]
+fn a_lobby_that_is_watched_again_has_its_events_again() {
+    for id_was_seen in [true, false] {
+        let mut peer = watching();
+        if id_was_seen {
+            peer.lobby_event("join", LOBBY_ID, "north", "priya", "x");
+        }
+        peer.lobby_unsubscribe(LOBBY);
+        peer.lobby_unsubscribed(LOBBY);
+        let again = peer.lobby_subscribe(LOBBY);
+        peer.lobby_subscribed(LOBBY, &[("north", &[("priya", "x")])]);
+        peer.outcome(again);
+        peer.forget();
+        peer.lobby_event("join", LOBBY_ID, "a-new-room", "priya", "y");
+        assert_eq!(peer.changes(), ["operations/a-new-room: Join priya"], "{id_was_seen}");
+    }
+}
+
+#[test]
 fn with_several_lobbies_the_slug_decides_if_there_is_one() {
     let mut peer = watching_two();
     peer.lobby_event("join", SECOND, "north", "priya", "x");

@@ -59,6 +59,15 @@ impl Lobbies {
         }
     }
 
+    /// The lobby to watch; one that was left before is that one again, id included.
+    fn enter(&mut self, slug: &Arc<str>) -> &mut Lobby {
+        let before = self.left.iter().position(|(left, _)| left == slug);
+        let id = before.and_then(|index| self.left.remove(index)).and_then(|(_, id)| id);
+        let lobby = self.by_slug.entry(slug.clone()).or_default();
+        lobby.id = lobby.id.take().or(id);
+        lobby
+    }
+
     fn remove(&mut self, slug: &str) -> Option<Lobby> {
         let (slug, mut lobby) = self.by_slug.remove_entry(slug)?;
         if self.left.len() >= MAX_LEFT {
@@ -89,7 +98,7 @@ impl ClientCore {
             None => lobby.into(),
         };
         let ready = self.link_is_ready();
-        let entry = self.lobbies.by_slug.entry(slug.clone()).or_default();
+        let entry = self.lobbies.enter(&slug);
         if !ready {
             entry.waiters.push(op);
         } else if entry.live {

@@ -1,7 +1,6 @@
 //! A client core under test: virtual time, and a broker that the test plays.
 
-// Each test binary uses its own part of this.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test binary uses its own part")]
 
 mod rooms;
 
