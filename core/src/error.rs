@@ -1,6 +1,6 @@
 //! Errors, by whose fault it is.
 
-use alloc::{boxed::Box, string::String};
+use alloc::{boxed::Box, string::String, sync::Arc};
 use core::{fmt, time::Duration};
 
 use crate::{
@@ -43,6 +43,13 @@ pub enum Misuse {
     InvalidClientId(Box<str>),
     /// A filter value is empty, holds one of `/ # + |`, or an AND group has fewer than two.
     InvalidFilter(Box<str>),
+    /// An option of the client cannot be used.
+    InvalidOption {
+        /// The name of the method that sets it.
+        option: &'static str,
+        /// What is wrong with it.
+        reason: Box<str>,
+    },
     /// The payload's bytes are not exactly one MessagePack value.
     InvalidPayload(WireError),
     /// The topic is not `app/room/topic`.
@@ -142,13 +149,17 @@ pub struct ServerError {
 }
 
 /// A fault of the network, as an adapter saw it.
-#[derive(Debug, Clone, PartialEq)]
+///
+/// Two are equal when their kinds and words are; the cause itself cannot be compared.
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct TransportError {
     /// What kind of fault.
     pub kind: TransportErrorKind,
     /// The underlying fault in words.
     pub detail: Box<str>,
+    /// The underlying fault itself, for [`source`](core::error::Error::source).
+    cause: Option<Arc<dyn core::error::Error + Send + Sync>>,
 }
 
 /// Kinds of [`TransportError`].
@@ -161,6 +172,8 @@ pub enum TransportErrorKind {
     Connect,
     /// Reading or writing failed.
     Io,
+    /// The proxy did not open a way to the broker; its HTTP status if it answered with HTTP.
+    Proxy(Option<u16>),
     /// The host name has no address.
     Resolve,
     /// Opening the connection took too long.
@@ -246,7 +259,19 @@ pub(crate) fn clean(text: &str) -> String {
 impl TransportError {
     /// A fault of `kind` with the cause in words.
     pub fn new(kind: TransportErrorKind, detail: impl Into<Box<str>>) -> Self {
-        Self { kind, detail: detail.into() }
+        Self { kind, detail: detail.into(), cause: None }
+    }
+
+    /// The same with the cause itself, which [`source`](core::error::Error::source) then gives.
+    #[must_use]
+    pub fn with_cause(self, cause: impl core::error::Error + Send + Sync + 'static) -> Self {
+        Self { cause: Some(Arc::new(cause)), ..self }
+    }
+}
+
+impl PartialEq for TransportError {
+    fn eq(&self, other: &Self) -> bool {
+        (self.kind, &self.detail) == (other.kind, &other.detail)
     }
 }
 
@@ -306,6 +331,7 @@ impl fmt::Display for Misuse {
                 f,
                 "filter {value:?} is not valid: not empty, none of / # + |, and at least two values in a group"
             ),
+            Self::InvalidOption { option, reason } => write!(f, "option {option}: {reason}"),
             Self::InvalidPayload(error) => write!(f, "the payload is not one MessagePack value: {error}"),
             Self::InvalidTopic { topic, reason } => write!(f, "topic {topic:?}: {reason}"),
             Self::InvalidUrl { url, reason } => write!(f, "address {url:?}: {reason}"),
@@ -384,6 +410,10 @@ impl fmt::Display for TransportError {
             TransportErrorKind::Closed(None) => f.write_str("connection ended without a goodbye")?,
             TransportErrorKind::Connect => f.write_str("cannot connect")?,
             TransportErrorKind::Io => f.write_str("the connection failed")?,
+            TransportErrorKind::Proxy(Some(status)) => {
+                write!(f, "the proxy does not connect to the broker, HTTP {status}")?;
+            }
+            TransportErrorKind::Proxy(None) => f.write_str("the proxy does not connect to the broker")?,
             TransportErrorKind::Resolve => f.write_str("cannot resolve the host name")?,
             TransportErrorKind::Timeout => f.write_str("connecting took too long")?,
             TransportErrorKind::Tls => f.write_str("TLS failed")?,
@@ -407,7 +437,8 @@ impl core::error::Error for Error {
         match self {
             Self::Misuse(error) => error.source(),
             Self::Protocol(error) => error.source(),
-            Self::Decode(_) | Self::Rejected(_) | Self::Server(_) | Self::Transport(_) => None,
+            Self::Transport(error) => error.source(),
+            Self::Decode(_) | Self::Rejected(_) | Self::Server(_) => None,
         }
     }
 }
@@ -432,7 +463,14 @@ impl core::error::Error for Misuse {
 
 impl core::error::Error for Rejection {}
 impl core::error::Error for ServerError {}
-impl core::error::Error for TransportError {}
+impl core::error::Error for TransportError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match &self.cause {
+            Some(cause) => Some(&**cause),
+            None => None,
+        }
+    }
+}
 impl<T: fmt::Debug> core::error::Error for Refused<T> {}
 
 macro_rules! into_error {
