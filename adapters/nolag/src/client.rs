@@ -20,10 +20,11 @@ use crate::{
     message::Message,
     options::Options,
     request::{Ask, Request, done},
-    runtime::{Dial, Runtime},
+    runtime,
     status::StatusWatch,
     subscribe::{Subscribe, Unsubscribe},
     token::{TokenReturn, provider},
+    transport::Dial,
 };
 
 /// A client of one broker, with one connection. Cheap to clone; all clones are the same client.
@@ -78,11 +79,9 @@ impl Client {
     /// A client for this actor's token. Nothing happens before [`connect`](Self::connect), which also reports what is
     /// wrong with the token or the options.
     ///
-    /// It runs on tokio.
-    #[cfg(feature = "tokio")]
+    /// It runs on tokio unless [`Options::runtime`] says otherwise.
     pub fn new(token: impl Into<Token>, options: Options) -> Self {
-        let runtime = Arc::new(crate::runtime::tokio::Tokio::new());
-        Self::with_runtime(TokenSource::Static(token.into()), Tokens::default(), options, runtime)
+        Self::with_tokens(TokenSource::Static(token.into()), Tokens::default(), options)
     }
 
     /// A client whose tokens come from `provider`: it is called to connect, unless the last token is known to be good
@@ -93,8 +92,9 @@ impl Client {
     /// which may say how long it can be used; of a JWT that is found out from its `exp`. `E` says why there is no token:
     /// that fails the attempt to connect, and the next one asks again.
     ///
-    /// It runs on a task of its own and must not block; it has [half a minute](Options::token_timeout). A future that is not awaited any more,
-    /// because the client has left or asks anew, is dropped. A panic counts as an error.
+    /// It runs on a task of its own, which it must not block in an async runtime; it has
+    /// [half a minute](Options::token_timeout). A future that is not awaited any more, because the client has left or
+    /// asks anew, is dropped. A panic counts as an error.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -112,21 +112,22 @@ impl Client {
     ///     Options::default(),
     /// );
     /// ```
-    #[cfg(feature = "tokio")]
     pub fn with_token_provider<F, R, Kind>(token_provider: F, options: Options) -> Self
     where
         F: FnMut() -> R + Send + 'static,
         R: TokenReturn<Kind>,
     {
-        let runtime = Arc::new(crate::runtime::tokio::Tokio::new());
         let tokens = Tokens::new(Some(provider(token_provider)));
-        Self::with_runtime(TokenSource::Provider, tokens, options, runtime)
+        Self::with_tokens(TokenSource::Provider, tokens, options)
     }
 
-    fn with_runtime(token: TokenSource, tokens: Tokens, options: Options, runtime: Arc<dyn Runtime>) -> Self {
-        let now = runtime.now();
+    fn with_tokens(token: TokenSource, tokens: Tokens, options: Options) -> Self {
+        let driver = runtime::driver(options.runtime);
+        let now = driver.now();
         let seed = RandomState::new().build_hasher().finish();
-        let built = Dial::new(&options)
+        let built = options
+            .check_runtime()
+            .and_then(|()| Dial::new(&options))
             .and_then(|dial| Ok((dial, ClientCore::new(options.config(token), seed, now)?)));
         let (dial, core, invalid) = match built {
             Ok((dial, core)) => (Some(dial), core, None),
@@ -136,7 +137,7 @@ impl Client {
                 (None, core.unwrap_or_else(|_| unreachable!("the defaults are valid")), Some(error))
             }
         };
-        let shared = Shared::new(State::new(core, invalid), dial, options, tokens, runtime);
+        let shared = Shared::new(State::new(core, invalid), dial, options, tokens, driver);
         Self { handle: Arc::new(Handle { shared }), spawned: false }
     }
 
@@ -157,7 +158,7 @@ impl Client {
     /// Dropping the future before its first poll does nothing. Dropping it later does not stop the attempt;
     /// [`disconnect`](Self::disconnect) does.
     ///
-    /// Outside a tokio runtime, or in one without `enable_all()`, it ends as
+    /// On tokio, outside a runtime or in one without `enable_all()`, it ends as
     /// [`TransportErrorKind::Io`](crate::TransportErrorKind::Io).
     pub fn connect(&self) -> ConnectFuture {
         ConnectFuture::new(self.handle.clone())

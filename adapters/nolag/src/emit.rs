@@ -246,6 +246,22 @@ impl EmitMany {
     }
 }
 
+#[cfg(feature = "blocking")]
+impl EmitMany {
+    /// The outcomes that are there, and `missing` for all others.
+    pub(crate) fn outcomes_so_far(self, missing: fn() -> EmitError) -> Vec<Result<Emitted, EmitError>> {
+        let mut outcomes = self.outcomes;
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        for mut emit in self.waiting {
+            outcomes.push(match Pin::new(&mut emit).poll(&mut cx) {
+                Poll::Ready(outcome) => outcome,
+                Poll::Pending => Err(missing()),
+            });
+        }
+        outcomes
+    }
+}
+
 impl Future for EmitMany {
     type Output = Vec<Result<Emitted, EmitError>>;
 

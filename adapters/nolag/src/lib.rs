@@ -41,20 +41,46 @@
 //! writes whole frames, tokens included, to the `log` crate at level `TRACE` under the target `tungstenite`; keep that
 //! one off where logs are not private.
 //!
+//! # Runtimes
+//! [`Options::runtime`] says what a client runs on: tokio (the default), smol, async-std, or threads of its own
+//! without any async runtime. All of them run the same code, and everything that can be awaited can be waited for on a
+//! thread instead, with a limit:
+//!
+//! ```no_run
+//! # #[cfg(feature = "blocking")]
+//! # fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::Duration;
+//!
+//! use nolag::{Client, Options, Runtime};
+//!
+//! let limit = Duration::from_secs(10);
+//! let client = Client::new("dev-token-alice", Options::new("ws://localhost:8080/ws").runtime(Runtime::Blocking));
+//! client.connect().wait(limit)?;
+//! let room = client.app("demo").room("general");
+//! let mut chat = room.subscribe("messages").messages().wait(limit)?;
+//! room.emit("messages", "hello").wait(limit)?;
+//! for message in chat.iter() {
+//!     println!("{}", message.data::<String>()?);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! For a new program: `tokio` if it is on tokio or you have no reason for another, `smol` for a small async runtime,
+//! `blocking` for a program without async code. `async-std` is for programs that have it already; it is discontinued.
+//! Where no runtime fits, as in a game loop, embed [`nolag_core::ClientCore`].
+//!
 //! # Crate features
-//! * `tokio` (default): runs on tokio.
-//! * `tls` (default): `wss://` through rustls with the ring provider.
-//! * `webpki-roots` (default): trusts Mozilla's root certificates; without it only those of
-//!   `Options::root_certificates`.
+//! * `tokio` (default), `smol`, `async-std`, `blocking`: what clients can run on. Several can be on at once.
+//! * `ring` (default), `aws-lc-rs`: `wss://` through rustls with this crypto provider. With `tls` alone it takes the
+//!   process's provider or that of `Options::crypto_provider`.
+//! * `webpki-roots` (default): trusts Mozilla's root certificates. `native-roots`: can trust the operating system's,
+//!   with `Options::roots`. Without either only those of `Options::root_certificates` are trusted.
 //! * `tracing`: a span per connection, and events of level `DEBUG` about it and its frames, without payloads and tokens.
 
 #![forbid(unsafe_code)]
 
-#[cfg(not(feature = "tokio"))]
-compile_error!("nolag needs a runtime: enable the feature `tokio`");
-
 mod actor;
-mod address;
 mod client;
 mod connect;
 mod context;
@@ -72,11 +98,12 @@ mod runtime;
 mod status;
 mod stream;
 mod subscribe;
-#[cfg(feature = "tls")]
-mod tls;
 mod token;
 mod topic;
 mod trace;
+mod transport;
+#[cfg(feature = "blocking")]
+mod wait;
 
 pub use actor::ActorType;
 pub use client::{Client, Stats, WeakClient};
@@ -95,13 +122,18 @@ pub use nolag_core::{
     check_segment, check_topic,
     wire::{Filter, QoS},
 };
+#[cfg(feature = "tls")]
+pub use options::Roots;
 pub use options::{CLOUD_URL, Options};
 pub use request::{Request, RequestFuture};
-pub use status::StatusWatch;
-pub use stream::{Messages, TypedMessages};
+pub use runtime::Runtime;
+pub use status::{StatusWatch, WaitFor};
+pub use stream::{Messages, Next, TypedMessages};
 pub use subscribe::{StreamFuture, Subscribe, SubscribeFuture, Subscribed, Unsubscribe, UnsubscribeFuture};
 pub use token::{FreshToken, TokenReturn};
 pub use topic::Topic;
+#[cfg(feature = "blocking")]
+pub use wait::Iter;
 
 /// The examples of the front page of the repository compile.
 #[cfg(doctest)]

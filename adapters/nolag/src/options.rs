@@ -1,10 +1,16 @@
 //! How a client behaves.
 
+#[cfg(feature = "tls")]
+use std::sync::Arc;
 use std::{fmt, time::Duration};
 
-use nolag_core::{Config, OfflinePolicy, OverflowPolicy, ResendPolicy, Token, TokenSource, wire::QoS};
+use nolag_core::{
+    Config, Error, Misuse, OfflinePolicy, OverflowPolicy, ResendPolicy, Token, TokenSource, wire::QoS,
+};
 
-use crate::address::without_secrets;
+#[cfg(feature = "tls")]
+use crate::transport::TlsOptions;
+use crate::{runtime::Runtime, transport::without_secrets};
 
 /// Where the NoLag cloud listens.
 pub const CLOUD_URL: &str = "wss://broker.nolag.app/ws";
@@ -35,8 +41,39 @@ pub struct Options {
     pub(crate) websocket_ping_interval: Duration,
     pub(crate) max_inbound_size: usize,
     pub(crate) drain_timeout: Duration,
+    pub(crate) runtime: Option<Runtime>,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) proxy: Option<String>,
+    pub(crate) tcp_nodelay: bool,
+    pub(crate) read_buffer_size: usize,
     #[cfg(feature = "tls")]
-    pub(crate) root_certificates: Vec<Vec<u8>>,
+    pub(crate) tls: TlsOptions,
+}
+
+/// Root certificates, for [`Options::roots`].
+#[cfg(feature = "tls")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Roots {
+    /// Mozilla's, compiled in: what browsers trust. Crate feature `webpki-roots`.
+    #[cfg(feature = "webpki-roots")]
+    Bundled,
+    /// Those of the operating system, read when the client is made. Crate feature `native-roots`.
+    #[cfg(feature = "native-roots")]
+    Native,
+    /// Only those of [`Options::root_certificates`].
+    Custom,
+}
+
+/// [`Bundled`](Self::Bundled) with the crate feature `webpki-roots`, else [`Custom`](Self::Custom).
+#[cfg(feature = "tls")]
+impl Default for Roots {
+    fn default() -> Self {
+        #[cfg(feature = "webpki-roots")]
+        return Self::Bundled;
+        #[cfg(not(feature = "webpki-roots"))]
+        Self::Custom
+    }
 }
 
 impl Default for Options {
@@ -59,8 +96,13 @@ impl Options {
             websocket_ping_interval: Duration::from_secs(20),
             max_inbound_size: 16 << 20,
             drain_timeout: Duration::from_secs(5),
+            runtime: Runtime::default_of_crate(),
+            headers: Vec::new(),
+            proxy: None,
+            tcp_nodelay: true,
+            read_buffer_size: 8 << 10,
             #[cfg(feature = "tls")]
-            root_certificates: Vec::new(),
+            tls: TlsOptions::default(),
         }
     }
 
@@ -305,6 +347,62 @@ impl Options {
         self
     }
 
+    /// What the client runs on. Default: tokio; without the crate feature `tokio` there is no default, and
+    /// [`connect`](crate::Client::connect) reports that none was chosen.
+    #[must_use]
+    pub fn runtime(mut self, runtime: Runtime) -> Self {
+        self.runtime = Some(runtime);
+        self
+    }
+
+    /// Sends this header with the WebSocket upgrade, for gateways in front of the broker. Can be called several times.
+    ///
+    /// Values are treated as secrets: they are in no log and no error. Headers of the handshake itself (`Host`,
+    /// `Connection`, `Upgrade`, `Sec-WebSocket-…`) and what is no header are reported by
+    /// [`connect`](crate::Client::connect).
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Goes through an HTTP proxy: `http://host:port` or `http://user:password@host:port`, with special characters
+    /// percent-encoded. The proxy is asked for a way to the broker (`CONNECT`), and resolves its name. Default: none;
+    /// the environment is not consulted.
+    ///
+    /// A proxy that denies ends the attempt to connect as
+    /// [`TransportErrorKind::Proxy`](crate::TransportErrorKind::Proxy).
+    #[must_use]
+    pub fn proxy(mut self, url: impl Into<String>) -> Self {
+        self.proxy = Some(url.into());
+        self
+    }
+
+    /// Whether small writes leave at once (`TCP_NODELAY`). Default: yes, because messages are small and waiting for more
+    /// of them only adds delay.
+    #[must_use]
+    pub fn tcp_nodelay(mut self, nodelay: bool) -> Self {
+        self.tcp_nodelay = nodelay;
+        self
+    }
+
+    /// How many bytes are read at once; each connection holds that much. Default: 8 KiB. Larger ones take fewer system
+    /// calls where much is received; larger messages are received whatever its size.
+    #[must_use]
+    pub fn read_buffer_size(mut self, bytes: usize) -> Self {
+        self.read_buffer_size = bytes.max(1);
+        self
+    }
+
+    /// Which root certificates are trusted, besides those of [`root_certificates`](Self::root_certificates). Default:
+    /// [`Roots::default`].
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn roots(mut self, roots: Roots) -> Self {
+        self.tls.roots = roots;
+        self
+    }
+
     /// Trusts these root certificates too: PEM text with one or more certificates. Can be called several times.
     ///
     /// For brokers whose certificate a private authority signed. Text without a usable certificate is reported by
@@ -312,8 +410,40 @@ impl Options {
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn root_certificates(mut self, pem: impl AsRef<[u8]>) -> Self {
-        self.root_certificates.push(pem.as_ref().to_vec());
+        self.tls.extra_roots.push(pem.as_ref().to_vec());
         self
+    }
+
+    /// Shows this certificate to servers that ask for one: PEM texts, the chain with the client's own certificate first,
+    /// and its private key (PKCS #8, PKCS #1 or SEC1). Default: none.
+    ///
+    /// What cannot be used is reported by [`Client::connect`](crate::Client::connect), without quoting the key.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn client_certificate(mut self, chain_pem: impl AsRef<[u8]>, key_pem: impl AsRef<[u8]>) -> Self {
+        self.tls.identity = Some((chain_pem.as_ref().to_vec(), key_pem.as_ref().to_vec()));
+        self
+    }
+
+    /// Whose cryptography TLS uses. Default: the one that the process has installed
+    /// ([`CryptoProvider::install_default`](rustls::crypto::CryptoProvider::install_default)), else ring (crate feature
+    /// `ring`), else AWS-LC (crate feature `aws-lc-rs`).
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn crypto_provider(mut self, provider: impl Into<Arc<rustls::crypto::CryptoProvider>>) -> Self {
+        self.tls.provider = Some(provider.into());
+        self
+    }
+
+    pub(crate) fn check_runtime(&self) -> Result<(), Error> {
+        match self.runtime {
+            Some(_) => Ok(()),
+            None => Err(Misuse::InvalidOption {
+                option: "runtime",
+                reason: "none was chosen, and the crate feature `tokio` with its default is off".into(),
+            }
+            .into()),
+        }
     }
 
     /// The core's configuration with everything put together.
@@ -327,16 +457,25 @@ impl Options {
     }
 }
 
-/// Shows the address without credentials, and of certificates nothing.
+/// Shows the address without credentials, and of headers, proxy and certificates only what is no secret.
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
+        let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        let mut shown = f.debug_struct("Options");
+        shown
             .field("url", &without_secrets(&self.url))
+            .field("runtime", &self.runtime)
             .field("reconnect", &self.reconnect)
             .field("config", &self.config)
             .field("websocket_ping_interval", &self.websocket_ping_interval)
             .field("max_inbound_size", &self.max_inbound_size)
             .field("drain_timeout", &self.drain_timeout)
-            .finish_non_exhaustive()
+            .field("headers", &headers)
+            .field("proxy", &self.proxy.as_deref().map(without_secrets))
+            .field("tcp_nodelay", &self.tcp_nodelay)
+            .field("read_buffer_size", &self.read_buffer_size);
+        #[cfg(feature = "tls")]
+        shown.field("tls", &self.tls);
+        shown.finish_non_exhaustive()
     }
 }

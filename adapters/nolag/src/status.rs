@@ -1,16 +1,16 @@
 //! Watching where the client stands.
 
 use std::{
-    future::poll_fn,
+    future::Future,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use futures_core::Stream;
 use nolag_core::Status;
 
-use crate::engine::Shared;
+use crate::{engine::Shared, stream::Next};
 
 /// Tells where the client stands, each time that changes. From [`Client::watch_status`](crate::Client::watch_status).
 ///
@@ -34,24 +34,41 @@ impl StatusWatch {
     /// The status, once it is another than the last call told; `None` when the client is gone.
     ///
     /// Cancel-safe: a dropped call has told nothing.
-    pub async fn next(&mut self) -> Option<Status> {
-        poll_fn(|cx| self.poll(cx)).await
+    #[allow(clippy::should_implement_trait, reason = "it is awaited; only `iter` blocks")]
+    pub fn next(&mut self) -> Next<'_, Self> {
+        Next::new(self)
     }
 
     /// Waits until the client stands there; `false` when the client is gone before.
     ///
     /// Cancel-safe.
-    pub async fn wait_for(&mut self, status: Status) -> bool {
-        while let Some(current) = self.next().await {
-            if current == status {
-                return true;
-            }
-        }
-        false
+    pub fn wait_for(&mut self, status: Status) -> WaitFor<'_> {
+        WaitFor { watch: self, status }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Status>> {
         self.shared.status.poll_watch(self.id, &mut self.seen, cx.waker())
+    }
+}
+
+/// The future of [`StatusWatch::wait_for`].
+#[must_use = "futures do nothing unless awaited"]
+#[derive(Debug)]
+pub struct WaitFor<'a> {
+    watch: &'a mut StatusWatch,
+    status: Status,
+}
+
+impl Future for WaitFor<'_> {
+    type Output = bool;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<bool> {
+        while let Some(current) = ready!(self.watch.poll(cx)) {
+            if current == self.status {
+                return Poll::Ready(true);
+            }
+        }
+        Poll::Ready(false)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    future::poll_fn,
+    future::Future,
     marker::PhantomData,
     pin::Pin,
     sync::Arc,
@@ -54,8 +54,9 @@ impl Messages {
     /// The next message; `None` when the stream has ended.
     ///
     /// Cancel-safe: a dropped call has taken no message.
-    pub async fn next(&mut self) -> Option<Message> {
-        poll_fn(|cx| self.poll(cx)).await
+    #[allow(clippy::should_implement_trait, reason = "it is awaited; only `iter` blocks")]
+    pub fn next(&mut self) -> Next<'_, Self> {
+        Next::new(self)
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Message>> {
@@ -64,6 +65,25 @@ impl Messages {
             self.handle.shared.enter(|_, _| ());
         }
         polled.map(|delivery| delivery.map(Message::new))
+    }
+}
+
+/// The future of [`Messages::next`], [`TypedMessages::next`] and [`StatusWatch::next`](crate::StatusWatch::next).
+#[must_use = "futures do nothing unless awaited"]
+#[derive(Debug)]
+pub struct Next<'a, S>(&'a mut S);
+
+impl<'a, S> Next<'a, S> {
+    pub(crate) fn new(stream: &'a mut S) -> Self {
+        Self(stream)
+    }
+}
+
+impl<S: Stream + Unpin> Future for Next<'_, S> {
+    type Output = Option<S::Item>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut *self.0).poll_next(cx)
     }
 }
 
@@ -116,8 +136,9 @@ impl<T: DeserializeOwned> TypedMessages<T> {
     ///
     /// # Errors
     /// [`DecodeError`] when the data is not a `T`. The message counts as processed.
-    pub async fn next(&mut self) -> Option<Result<TypedMessage<T>, DecodeError>> {
-        self.messages.next().await.map(TypedMessage::decode)
+    #[allow(clippy::should_implement_trait, reason = "it is awaited; only `iter` blocks")]
+    pub fn next(&mut self) -> Next<'_, Self> {
+        Next::new(self)
     }
 }
 

@@ -2,14 +2,12 @@
 
 use std::{
     collections::VecDeque,
-    pin::Pin,
+    io,
     task::{Context, Poll},
     time::Duration,
 };
 
 use bytes::Bytes;
-use futures_core::Stream as _;
-use futures_sink::Sink as _;
 use nolag_core::{Instant, TransportError, TransportErrorKind, TransportEventKind, TransportId};
 use tungstenite::{
     Error as WsError, Message as WsMessage,
@@ -17,7 +15,10 @@ use tungstenite::{
     protocol::{CloseFrame, frame::coding::CloseCode},
 };
 
-use crate::{runtime::Socket, trace};
+use crate::{
+    trace,
+    transport::{WebSocket, fault},
+};
 
 /// Messages read at once before the core takes them in.
 const READ_BATCH: usize = 32;
@@ -26,12 +27,12 @@ const READ_BATCH: usize = 32;
 const READ_BATCH_BYTES: usize = 64 << 10;
 
 /// How long a peer has to answer our goodbye.
-const LINGER: Duration = Duration::from_secs(3);
+pub(super) const LINGER: Duration = Duration::from_secs(3);
 
 /// An open connection and what waits to be written to it.
 pub(super) struct Connection {
     pub(super) id: TransportId,
-    socket: Box<dyn Socket>,
+    socket: WebSocket,
     writes: VecDeque<WsMessage>,
     bytes_seen: u64,
     ping_interval: Option<Duration>,
@@ -47,12 +48,7 @@ pub(super) struct Lingering {
 }
 
 impl Connection {
-    pub(super) fn new(
-        id: TransportId,
-        socket: Box<dyn Socket>,
-        now: Instant,
-        ping_interval: Duration,
-    ) -> Self {
+    pub(super) fn new(id: TransportId, socket: WebSocket, now: Instant, ping_interval: Duration) -> Self {
         Self {
             id,
             socket,
@@ -92,14 +88,7 @@ impl Connection {
 
     /// Writes what is queued and flushes, also the answers to the peer's pings. `Ready` when all of it is out.
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WsError>> {
-        while !self.writes.is_empty() {
-            // A message stays here until the socket has room, so at most what the socket buffers is blocked.
-            std::task::ready!(Pin::new(&mut self.socket).poll_ready(cx))?;
-            if let Some(message) = self.writes.pop_front() {
-                Pin::new(&mut self.socket).start_send(message)?;
-            }
-        }
-        Pin::new(&mut self.socket).poll_flush(cx)
+        self.socket.poll_write(cx, &mut self.writes)
     }
 
     /// Reads a bounded number of messages into `events`. `true` when the connection has ended, which the last event
@@ -108,10 +97,10 @@ impl Connection {
         let mut bytes = 0;
         let mut heard = false;
         for _ in 0..READ_BATCH {
-            let event = match Pin::new(&mut self.socket).poll_next(cx) {
-                Poll::Ready(Some(Ok(WsMessage::Binary(frame)))) => TransportEventKind::Message(frame),
-                Poll::Ready(Some(Ok(WsMessage::Text(text)))) => TransportEventKind::Message(text.into()),
-                Poll::Ready(Some(Ok(WsMessage::Close(frame)))) => {
+            let event = match self.socket.poll_read(cx) {
+                Poll::Ready(Ok(WsMessage::Binary(frame))) => TransportEventKind::Message(frame),
+                Poll::Ready(Ok(WsMessage::Text(text))) => TransportEventKind::Message(text.into()),
+                Poll::Ready(Ok(WsMessage::Close(frame))) => {
                     let (code, reason) = match frame {
                         Some(frame) => (Some(frame.code.into()), frame.reason.as_str().to_owned()),
                         None => (None, String::new()),
@@ -120,16 +109,12 @@ impl Connection {
                     events.push(TransportEventKind::Closed { code, reason });
                     return true;
                 }
-                Poll::Ready(Some(Ok(_))) => {
+                Poll::Ready(Ok(_)) => {
                     heard = true;
                     continue;
                 }
-                Poll::Ready(Some(Err(error))) => {
-                    events.push(end_of(&error));
-                    return true;
-                }
-                Poll::Ready(None) => {
-                    events.push(TransportEventKind::Closed { code: None, reason: String::new() });
+                Poll::Ready(Err(error)) => {
+                    events.push(end_of(error));
                     return true;
                 }
                 Poll::Pending => break,
@@ -176,10 +161,10 @@ impl Lingering {
             return Poll::Ready(());
         }
         for _ in 0..READ_BATCH {
-            match Pin::new(&mut self.connection.socket).poll_next(cx) {
+            match self.connection.socket.poll_read(cx) {
                 // The peer's goodbye, or what it had sent before it heard ours.
-                Poll::Ready(Some(Ok(_))) => {}
-                Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(_)) => return Poll::Ready(()),
                 Poll::Pending => return Poll::Pending,
             }
         }
@@ -189,20 +174,23 @@ impl Lingering {
 }
 
 /// What a failed read or write means.
-pub(super) fn end_of(error: &WsError) -> TransportEventKind {
-    let closed = || TransportEventKind::Closed { code: None, reason: String::new() };
-    let kind = match error {
+pub(super) fn end_of(error: WsError) -> TransportEventKind {
+    match error {
         WsError::ConnectionClosed
         | WsError::AlreadyClosed
-        | WsError::Protocol(ProtocolError::ResetWithoutClosingHandshake) => return closed(),
+        | WsError::Protocol(ProtocolError::ResetWithoutClosingHandshake) => closed(),
         // TLS peers that vanish without a word.
-        WsError::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return closed(),
-        WsError::Io(_) => TransportErrorKind::Io,
-        _ => TransportErrorKind::WebSocket,
-    };
-    let detail = match error {
-        WsError::Io(error) => error.to_string(),
-        error => error.to_string(),
-    };
-    TransportEventKind::Failed(TransportError::new(kind, detail))
+        WsError::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => closed(),
+        WsError::Io(error) => TransportEventKind::Failed(fault(TransportErrorKind::Io, "", error)),
+        error => {
+            let words = error.to_string();
+            TransportEventKind::Failed(
+                TransportError::new(TransportErrorKind::WebSocket, words).with_cause(error),
+            )
+        }
+    }
+}
+
+fn closed() -> TransportEventKind {
+    TransportEventKind::Closed { code: None, reason: String::new() }
 }

@@ -59,7 +59,7 @@ pub(super) async fn push<E: Send + 'static>(
         if start {
             shared.dispatch.lane_begins();
             let claim = Claim { shared: shared.clone(), lane: lane.clone(), held: true };
-            shared.runtime.spawn(Box::pin(run(claim, entry.clone(), on_panic)));
+            shared.driver.spawn(Box::pin(run(claim, entry.clone(), on_panic)));
         }
         if full { Poll::Pending } else { Poll::Ready(()) }
     })

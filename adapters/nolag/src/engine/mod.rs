@@ -45,7 +45,8 @@ pub(crate) use waiters::Waiter;
 
 use crate::{
     options::Options,
-    runtime::{Dial, Runtime, Timer},
+    runtime::{Driver, Timer},
+    transport::Dial,
 };
 use dispatch::Dispatch;
 use pump::Pump;
@@ -59,7 +60,7 @@ pub(crate) struct Shared {
     pub(crate) dispatch: Dispatch,
     pub(crate) status: StatusCell,
     tokens: Tokens,
-    runtime: Arc<dyn Runtime>,
+    driver: Arc<dyn Driver>,
     /// How to connect; `None` when the options are invalid, and then nothing does.
     dial: Option<Arc<Dial>>,
     pub(crate) options: Options,
@@ -82,7 +83,7 @@ impl Shared {
         dial: Option<Dial>,
         options: Options,
         tokens: Tokens,
-        runtime: Arc<dyn Runtime>,
+        driver: Arc<dyn Driver>,
     ) -> Arc<Self> {
         Arc::new(Self {
             mailbox: state.mailbox(),
@@ -91,7 +92,7 @@ impl Shared {
             dispatch: Dispatch::default(),
             status: StatusCell::default(),
             tokens,
-            runtime,
+            driver,
             dial: dial.map(Arc::new),
             options,
             callbacks: Arc::default(),
@@ -109,7 +110,7 @@ impl Shared {
 
     /// As [`enter`](Self::enter), without waking the pump: the pump itself comes in here.
     fn enter_quietly<R>(self: &Arc<Self>, action: impl FnOnce(&mut State, Instant) -> R) -> R {
-        let now = self.runtime.now();
+        let now = self.driver.now();
         let mut state = self.lock();
         let result = action(&mut state, now);
         // Settles what `action` has done, and sees that time has passed.
@@ -150,7 +151,7 @@ impl Shared {
 
     /// A timer, and the instant from which on handlers are not waited for.
     pub(crate) fn patience(&self) -> (Box<dyn Timer>, Instant) {
-        (self.runtime.timer(), self.runtime.now() + self.options.drain_timeout)
+        (self.driver.timer(), self.driver.now() + self.options.drain_timeout)
     }
 
     /// Looks at the state without changing it.
@@ -174,7 +175,7 @@ impl Shared {
     /// Starts the runner unless it runs already or nothing here can run it.
     fn start_runner(self: &Arc<Self>) {
         if let Some(run) = self.dispatch.claim_runner(self) {
-            let _ = self.runtime.spawn(run);
+            let _ = self.driver.spawn(run);
         }
     }
 
@@ -213,7 +214,7 @@ impl Handle {
         if start {
             let pump = Pump::new(self.shared.clone());
             // Where it cannot run it is dropped, and its end is the outcome.
-            self.shared.runtime.spawn(Box::pin(pump));
+            self.shared.driver.spawn(Box::pin(pump));
         }
         Ok(op)
     }
@@ -234,6 +235,8 @@ impl Drop for Handle {
         self.shared.mailbox.post(Mail::Leave);
         self.shared.dispatch.wake();
         self.shared.status.close();
+        let patience = self.shared.options.drain_timeout.saturating_mul(2);
+        self.shared.driver.join(patience.saturating_add(connection::LINGER));
     }
 }
 

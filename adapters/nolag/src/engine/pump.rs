@@ -21,8 +21,9 @@ use super::{
     tokens,
 };
 use crate::{
-    runtime::{BoxFuture, Socket, Timer},
+    runtime::{BoxFuture, Timer},
     trace,
+    transport::{self, WebSocket},
 };
 
 /// Rounds in one poll before other tasks get the thread.
@@ -53,8 +54,8 @@ pub(super) struct Pump {
 /// The one connection that the core wants.
 enum Link {
     None,
-    Opening(TransportId, BoxFuture<Result<Box<dyn Socket>, TransportError>>),
-    Open(Connection),
+    Opening(TransportId, BoxFuture<Result<WebSocket, TransportError>>),
+    Open(Box<Connection>),
 }
 
 /// What the core wants after a visit.
@@ -70,7 +71,7 @@ struct Orders {
 impl Pump {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self {
-            timer: shared.runtime.timer(),
+            timer: shared.driver.timer(),
             shared,
             link: Link::None,
             lingering: Vec::new(),
@@ -124,7 +125,8 @@ impl Pump {
                 let _entered = self.span.enter();
                 trace::debug!("opening");
                 if let Some(dial) = &self.shared.dial {
-                    self.link = Link::Opening(id, self.shared.runtime.connect(dial.clone()));
+                    let opening = transport::open(self.shared.driver.clone(), dial.clone());
+                    self.link = Link::Opening(id, Box::pin(opening));
                 }
             }
             Action::CloseTransport { id, code, reason } => {
@@ -154,8 +156,9 @@ impl Pump {
                     let kind = match opened {
                         Ok(socket) => {
                             let interval = self.shared.options.websocket_ping_interval;
-                            let now = self.shared.runtime.now();
-                            self.link = Link::Open(Connection::new(id, socket, now, interval));
+                            let now = self.shared.driver.now();
+                            let connection = Connection::new(id, socket, now, interval);
+                            self.link = Link::Open(Box::new(connection));
                             TransportEventKind::Opened
                         }
                         Err(error) => {
@@ -174,7 +177,7 @@ impl Pump {
                     self.read.clear();
                     ended = connection.poll_read(cx, &mut self.read);
                     if !ended {
-                        self.read.push(end_of(&error));
+                        self.read.push(end_of(error));
                         ended = true;
                     }
                 } else if wants_input {
@@ -183,7 +186,7 @@ impl Pump {
                 let kinds = self.read.drain(..);
                 self.events.extend(kinds.map(|kind| TransportEvent { id, kind }));
                 if ended {
-                    let now = self.shared.runtime.now();
+                    let now = self.shared.driver.now();
                     if let Link::Open(connection) = mem::replace(&mut self.link, Link::None) {
                         self.lingering.push(connection.closed_by_peer(now));
                     }
@@ -273,13 +276,7 @@ impl Drop for Pump {
         if self.finished {
             return;
         }
-        let detail = if std::thread::panicking() {
-            "its task panicked; if that says that I/O or timers are disabled, build the tokio runtime with enable_all()"
-        } else if self.started {
-            "the tokio runtime that ran it has shut down; keep it running, or connect anew in another one"
-        } else {
-            "there is no tokio runtime to run it; await connect() inside one, built with enable_all()"
-        };
+        let detail = self.shared.driver.lost(self.started);
         let cause = TransportError::new(TransportErrorKind::Io, detail).into();
         let shared = self.shared.clone();
         shared.tokens.cancel();

@@ -87,7 +87,7 @@ pub(super) fn ask(shared: &Arc<Shared>) {
     trace::debug!("asking for a token");
     let question = shared.tokens.begin();
     let asking = Asking { shared: shared.clone(), question, future: None };
-    if !shared.runtime.spawn(Box::pin(asking)) {
+    if !shared.driver.spawn(Box::pin(asking)) {
         answer(shared, Err("there is no runtime to ask its provider on".into()));
     }
 }

@@ -1,40 +1,97 @@
-//! What the engine needs from an async runtime, and nothing else.
+//! What the engine needs from a runtime, and nothing else: the time, timers, tasks, names and TCP.
 
+#[cfg(any(feature = "async-std", feature = "smol"))]
+mod async_io;
+#[cfg(feature = "blocking")]
+pub(crate) mod blocking;
+mod none;
+#[cfg(any(feature = "async-std", feature = "smol", feature = "blocking"))]
+mod resolve;
 #[cfg(feature = "tokio")]
-pub(crate) mod tokio;
+mod tokio;
 
 use std::{
     future::Future,
+    io,
+    net::SocketAddr,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU8, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
-use futures_core::Stream;
-use futures_sink::Sink;
-use nolag_core::{Instant, TransportError, TransportErrorKind};
-use tungstenite::{Error as WsError, Message as WsMessage, protocol::WebSocketConfig};
+use nolag_core::Instant;
 
-use crate::{address::Address, options::Options};
+use crate::transport::Io;
 
 pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// An async runtime.
-pub(crate) trait Runtime: Send + Sync + 'static {
+/// What a client runs on, for [`Options::runtime`](crate::Options::runtime). There is a variant for each crate feature.
+///
+/// All of them run the same code and behave the same; they differ in who polls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Runtime {
+    /// The [tokio](https://docs.rs/tokio) runtime around the calls that start something, which is
+    /// [`Client::connect`](crate::Client::connect) in the first place. It needs `enable_all()`. Crate feature `tokio`.
+    #[cfg(feature = "tokio")]
+    Tokio,
+    /// The global executor of [async-std](https://docs.rs/async-std), with the reactor of `async-io`. Crate feature
+    /// `async-std`.
+    ///
+    /// async-std is discontinued (RUSTSEC-2025-0052) and its authors send its users to smol: this is for programs that
+    /// have it already. New programs are better off with [`Smol`](Self::Smol), which runs the same code here.
+    #[cfg(feature = "async-std")]
+    AsyncStd,
+    /// The global executor of [smol](https://docs.rs/smol), with the reactor of `async-io`. Crate feature `smol`.
+    #[cfg(feature = "smol")]
+    Smol,
+    /// Threads of the client's own, and no async runtime at all. Calls are waited for with `wait(timeout)` instead of
+    /// `await`. Crate feature `blocking`.
+    ///
+    /// A client has one thread for its connection, one that calls handlers, and one for each
+    /// [`spawned`](crate::Client::spawned) handler that has something to do. Dropping the last handle of the client
+    /// waits for them: for what was accepted to leave and handlers to return, at most twice the
+    /// [`drain_timeout`](crate::Options::drain_timeout) and a few seconds. A handler that drops it waits for nothing.
+    #[cfg(feature = "blocking")]
+    Blocking,
+}
+
+impl Runtime {
+    /// What is used unless something else is chosen. The other features must not change it: they may be on because
+    /// somebody else in the program wants them.
+    pub(crate) fn default_of_crate() -> Option<Self> {
+        #[cfg(feature = "tokio")]
+        return Some(Self::Tokio);
+        #[cfg(not(feature = "tokio"))]
+        None
+    }
+}
+
+/// What the engine asks of a runtime.
+pub(crate) trait Driver: Send + Sync + 'static {
     /// The time, monotonic, from an origin of its own.
     fn now(&self) -> Instant;
 
     /// A timer that is not set.
     fn timer(&self) -> Box<dyn Timer>;
 
-    /// Starts a task. `false`, without running it, where there is no runtime.
+    /// Starts a task. `false`, without running it, where that cannot be.
     fn spawn(&self, task: BoxFuture<()>) -> bool;
 
-    /// Resolves, connects, encrypts and upgrades.
-    fn connect(&self, dial: Arc<Dial>) -> BoxFuture<Result<Box<dyn Socket>, TransportError>>;
+    /// The addresses of a name.
+    fn resolve(&self, host: &str, port: u16) -> BoxFuture<io::Result<Vec<SocketAddr>>>;
+
+    /// Opens a TCP connection. With `nodelay` small writes leave at once.
+    fn connect(&self, address: SocketAddr, nodelay: bool) -> BoxFuture<io::Result<Box<dyn Io>>>;
+
+    /// Why a task was dropped before its end, in words: one that had been polled, or one that never was.
+    fn lost(&self, polled: bool) -> &'static str;
+
+    /// Waits for tasks to end, unless it is one of them that calls.
+    fn join(&self, patience: Duration) {
+        let _ = patience;
+    }
 }
 
 /// Wakes a task in time.
@@ -43,94 +100,51 @@ pub(crate) trait Timer: Send {
     fn poll_at(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()>;
 }
 
-/// An open WebSocket connection.
-pub(crate) trait Socket:
-    Stream<Item = Result<WsMessage, WsError>> + Sink<WsMessage, Error = WsError> + Send + Unpin
-{
-    /// Bytes received so far, whole messages or not.
-    fn bytes_read(&self) -> u64;
-}
-
-/// Everything that opening a connection takes.
-pub(crate) struct Dial {
-    pub(crate) address: Address,
-    #[cfg(feature = "tls")]
-    pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
-    pub(crate) websocket: WebSocketConfig,
-    /// Of the latest attempt.
-    pub(crate) phase: Phase,
-}
-
-/// How far an attempt to connect has come, for the message that says that it took too long.
-#[derive(Debug, Default)]
-pub(crate) struct Phase(AtomicU8);
-
-impl Phase {
-    const WORDS: [&str; 4] = [
-        "while the host name was being resolved",
-        "while the TCP connection was being opened",
-        "during the TLS handshake",
-        "while waiting for the WebSocket upgrade",
-    ];
-
-    pub(crate) fn resolving(&self) {
-        self.0.store(0, Ordering::Relaxed);
-    }
-
-    pub(crate) fn opening(&self) {
-        self.0.store(1, Ordering::Relaxed);
-    }
-
-    #[cfg(feature = "tls")]
-    pub(crate) fn encrypting(&self) {
-        self.0.store(2, Ordering::Relaxed);
-    }
-
-    pub(crate) fn upgrading(&self) {
-        self.0.store(3, Ordering::Relaxed);
-    }
-
-    pub(crate) fn get(&self) -> &'static str {
-        Self::WORDS.get(usize::from(self.0.load(Ordering::Relaxed))).copied().unwrap_or_default()
+/// The driver of a runtime.
+pub(crate) fn driver(runtime: Option<Runtime>) -> Arc<dyn Driver> {
+    match runtime {
+        #[cfg(feature = "tokio")]
+        Some(Runtime::Tokio) => Arc::new(tokio::Tokio::new()),
+        #[cfg(feature = "async-std")]
+        Some(Runtime::AsyncStd) => Arc::new(async_io::AsyncIo::async_std()),
+        #[cfg(feature = "smol")]
+        Some(Runtime::Smol) => Arc::new(async_io::AsyncIo::smol()),
+        #[cfg(feature = "blocking")]
+        Some(Runtime::Blocking) => Arc::new(blocking::Threads::new()),
+        None => Arc::new(none::NoRuntime::new()),
     }
 }
 
-impl Dial {
-    /// Checks and puts together what the options say.
-    pub(crate) fn new(options: &Options) -> Result<Self, nolag_core::Error> {
-        let address = Address::parse(&options.url)?;
-        Ok(Self {
-            #[cfg(feature = "tls")]
-            tls: if address.tls {
-                Some(crate::tls::client_config(&options.root_certificates)?)
-            } else {
-                None
-            },
-            address,
-            websocket: websocket_config(options),
-            phase: Phase::default(),
-        })
-    }
+/// A sleep of a runtime's own kind, for [`Alarm`].
+#[cfg(any(feature = "tokio", feature = "async-std", feature = "smol"))]
+trait Sleep: Send {
+    /// Wakes at `at` from now on, and not at what was set before.
+    fn set(&mut self, at: Instant);
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 }
 
-fn websocket_config(options: &Options) -> WebSocketConfig {
-    WebSocketConfig::default()
-        // The default of 128 KiB is allocated at once for each connection.
-        .read_buffer_size(8 << 10)
-        .write_buffer_size(32 << 10)
-        .max_message_size(Some(options.max_inbound_size))
-        .max_frame_size(Some(options.max_inbound_size))
+/// A timer made of a sleep that is costly to set.
+#[cfg(any(feature = "tokio", feature = "async-std", feature = "smol"))]
+struct Alarm<S> {
+    sleep: S,
+    set: Option<Instant>,
 }
 
-/// Why an upgrade failed.
-pub(crate) fn upgrade_error(error: WsError) -> TransportError {
-    match error {
-        WsError::Http(response) => {
-            let status = response.status();
-            let detail = status.canonical_reason().unwrap_or_default();
-            TransportError::new(TransportErrorKind::Upgrade(Some(status.as_u16())), detail)
+#[cfg(any(feature = "tokio", feature = "async-std", feature = "smol"))]
+impl<S: Sleep> Timer for Alarm<S> {
+    fn poll_at(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            // One that is set too early costs a spurious wake-up; setting it anew each time costs more.
+            if self.set.is_none_or(|set| set > at) {
+                self.sleep.set(at);
+                self.set = Some(at);
+            }
+            std::task::ready!(self.sleep.poll(cx));
+            // Rung once, it is to be set before it is asked again.
+            if self.set.take().is_some_and(|set| set >= at) {
+                return Poll::Ready(());
+            }
         }
-        WsError::Io(error) => TransportError::new(TransportErrorKind::Io, error.to_string()),
-        error => TransportError::new(TransportErrorKind::Upgrade(None), error.to_string()),
     }
 }

@@ -3,22 +3,23 @@
 use std::{
     future::Future,
     io,
+    net::SocketAddr,
     pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
-use nolag_core::{Instant, TransportError, TransportErrorKind};
+use futures_io::{AsyncRead, AsyncWrite};
+use nolag_core::Instant;
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead as TokioRead, AsyncWrite as TokioWrite, ReadBuf},
     net::{TcpStream, lookup_host},
     runtime::Handle,
-    time::{self, Sleep},
+    time,
 };
-use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
-use super::{BoxFuture, Dial, Runtime, Socket, Timer, upgrade_error};
+use super::{Alarm, BoxFuture, Driver, Sleep, Timer};
+use crate::transport::Io;
 
 /// The tokio runtime around the calls that spawn.
 pub(crate) struct Tokio {
@@ -31,14 +32,13 @@ impl Tokio {
     }
 }
 
-impl Runtime for Tokio {
+impl Driver for Tokio {
     fn now(&self) -> Instant {
-        let elapsed = self.origin.elapsed();
-        Instant::ZERO + elapsed
+        Instant::ZERO + self.origin.elapsed()
     }
 
     fn timer(&self) -> Box<dyn Timer> {
-        Box::new(TokioTimer { origin: self.origin, sleep: None })
+        Box::new(Alarm { sleep: TokioSleep { origin: self.origin, sleep: None }, set: None })
     }
 
     fn spawn(&self, task: BoxFuture<()>) -> bool {
@@ -51,141 +51,77 @@ impl Runtime for Tokio {
         }
     }
 
-    fn connect(&self, dial: Arc<Dial>) -> BoxFuture<Result<Box<dyn Socket>, TransportError>> {
-        Box::pin(connect(dial))
+    fn resolve(&self, host: &str, port: u16) -> BoxFuture<io::Result<Vec<SocketAddr>>> {
+        let host = host.to_owned();
+        Box::pin(async move { Ok(lookup_host((host, port)).await?.collect()) })
+    }
+
+    fn connect(&self, address: SocketAddr, nodelay: bool) -> BoxFuture<io::Result<Box<dyn Io>>> {
+        Box::pin(async move {
+            let stream = TcpStream::connect(address).await?;
+            // A socket that cannot do this still works.
+            let _ = stream.set_nodelay(nodelay);
+            Ok(Box::new(Stream(stream)) as Box<dyn Io>)
+        })
+    }
+
+    fn lost(&self, polled: bool) -> &'static str {
+        if std::thread::panicking() {
+            "its task panicked; if that says that I/O or timers are disabled, build the tokio runtime with enable_all()"
+        } else if polled {
+            "the tokio runtime that ran it has shut down; keep it running, or connect anew in another one"
+        } else {
+            "there is no tokio runtime to run it; await connect() inside one, built with enable_all(), or choose \
+             something else to run on with Options::runtime()"
+        }
     }
 }
 
-struct TokioTimer {
+struct TokioSleep {
     origin: time::Instant,
-    sleep: Option<(Instant, Pin<Box<Sleep>>)>,
+    sleep: Option<Pin<Box<time::Sleep>>>,
 }
 
-impl Timer for TokioTimer {
-    fn poll_at(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
+impl Sleep for TokioSleep {
+    fn set(&mut self, at: Instant) {
         let deadline = self.origin + Duration::from_micros(at.as_micros());
         match &mut self.sleep {
-            // A timer that is set too early costs one spurious wake-up, setting it anew each time costs more.
-            Some((set, sleep)) if *set <= at => {
-                if sleep.as_mut().poll(cx).is_pending() {
-                    return Poll::Pending;
-                }
-                if *set == at {
-                    return Poll::Ready(());
-                }
-                *set = at;
-                sleep.as_mut().reset(deadline);
-            }
-            Some((set, sleep)) => {
-                *set = at;
-                sleep.as_mut().reset(deadline);
-            }
-            None => self.sleep = Some((at, Box::pin(time::sleep_until(deadline)))),
+            Some(sleep) => sleep.as_mut().reset(deadline),
+            // A thread outside tokio that waits here has a limit of its own.
+            None if Handle::try_current().is_err() => {}
+            None => self.sleep = Some(Box::pin(time::sleep_until(deadline))),
         }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.sleep {
-            Some((_, sleep)) => sleep.as_mut().poll(cx),
+            Some(sleep) => sleep.as_mut().poll(cx),
             None => Poll::Pending,
         }
     }
 }
 
-async fn connect(dial: Arc<Dial>) -> Result<Box<dyn Socket>, TransportError> {
-    let address = &dial.address;
-    let fault = |kind| move |error: io::Error| TransportError::new(kind, error.to_string());
-    dial.phase.resolving();
-    let resolved = lookup_host((address.host.as_str(), address.port))
-        .await
-        .map_err(fault(TransportErrorKind::Resolve))?;
-    let mut failure = TransportError::new(TransportErrorKind::Resolve, "the name has no address");
-    let mut connected = None;
-    dial.phase.opening();
-    for candidate in resolved {
-        match TcpStream::connect(candidate).await {
-            Ok(stream) => {
-                connected = Some(stream);
-                break;
-            }
-            Err(error) => {
-                let detail = format!("{candidate}: {error}");
-                failure = TransportError::new(TransportErrorKind::Connect, detail);
-            }
-        }
-    }
-    let Some(stream) = connected else { return Err(failure) };
-    // Messages are small and waiting for more of them only adds delay; a socket that cannot do this still works.
-    let _ = stream.set_nodelay(true);
-    #[cfg(feature = "tls")]
-    if let Some(config) = &dial.tls {
-        dial.phase.encrypting();
-        let name = rustls::pki_types::ServerName::try_from(address.host.clone()).map_err(|_| {
-            TransportError::new(TransportErrorKind::Tls, "the host name cannot be in a certificate")
-        })?;
-        let connector = tokio_rustls::TlsConnector::from(config.clone());
-        let stream = connector.connect(name, stream).await.map_err(fault(TransportErrorKind::Tls))?;
-        return upgrade(&dial, stream).await;
-    }
-    upgrade(&dial, stream).await
-}
+/// tokio's stream with the traits that everything above it uses.
+struct Stream(TcpStream);
 
-async fn upgrade<S>(dial: &Dial, stream: S) -> Result<Box<dyn Socket>, TransportError>
-where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
-    dial.phase.upgrading();
-    let counted = Counted { inner: stream, read: 0 };
-    let (socket, _) = client_async_with_config(dial.address.uri.clone(), counted, Some(dial.websocket))
-        .await
-        .map_err(upgrade_error)?;
-    Ok(Box::new(socket))
-}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for WebSocketStream<Counted<S>> {
-    fn bytes_read(&self) -> u64 {
-        self.get_ref().read
+impl AsyncRead for Stream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut buf = ReadBuf::new(buf);
+        ready!(Pin::new(&mut self.0).poll_read(cx, &mut buf))?;
+        Poll::Ready(Ok(buf.filled().len()))
     }
 }
 
-/// Counts what is read, as proof of life while a large message trickles in.
-struct Counted<S> {
-    inner: S,
-    read: u64,
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        let result = Pin::new(&mut self.inner).poll_read(cx, buf);
-        self.read += (buf.filled().len() - before) as u64;
-        result
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
+impl AsyncWrite for Stream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
+        Pin::new(&mut self.0).poll_write(cx, buf)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
+        Pin::new(&mut self.0).poll_flush(cx)
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nolag::{Client, Error, TransportErrorKind};
+use nolag::{Client, Error, Misuse, TransportErrorKind};
 use nolag_core::wire::{AuthReply, ClientFrame, ServerFrame};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio::net::TcpListener;
@@ -129,9 +129,12 @@ async fn a_server_without_tls_is_told() {
 #[tokio::test]
 async fn text_that_is_no_certificate_is_told_by_connect() {
     let options = options("wss://localhost/ws").root_certificates("my secret notes");
-    let error = failure(&Client::new("token", options)).await;
-    assert_eq!(error.kind, TransportErrorKind::Tls);
-    assert!(!error.to_string().contains("secret"));
+    let error = soon(Client::new("token", options).connect()).await.unwrap_err();
+    let expected = Misuse::InvalidOption {
+        option: "root_certificates",
+        reason: "the text holds no PEM certificate".into(),
+    };
+    assert_eq!(error, Error::Misuse(expected));
 }
 
 #[tokio::test]

@@ -1,0 +1,318 @@
+//! Threads and nothing else: each task has a thread of its own, which sleeps until one of its sockets is ready, its
+//! next timer is due, or somebody wakes it.
+
+use std::{
+    cell::{Cell, RefCell},
+    future::{Future, poll_fn},
+    io::{self, Read as _, Write as _},
+    net::SocketAddr,
+    pin::{Pin, pin},
+    ptr,
+    sync::{
+        Arc, Condvar, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+    thread::{self, Thread},
+    time::{self, Duration},
+};
+
+use futures_io::{AsyncRead, AsyncWrite};
+use mio::{Events, Interest, Token};
+use nolag_core::Instant;
+
+use super::{BoxFuture, Driver, Timer, resolve};
+use crate::{engine::lock, transport::Io};
+
+/// The threads of one client.
+pub(crate) struct Threads {
+    origin: time::Instant,
+    running: Arc<Running>,
+}
+
+/// How many threads run.
+#[derive(Default)]
+struct Running {
+    count: Mutex<usize>,
+    none: Condvar,
+}
+
+impl Threads {
+    pub(crate) fn new() -> Self {
+        Self { origin: time::Instant::now(), running: Arc::default() }
+    }
+}
+
+impl Driver for Threads {
+    fn now(&self) -> Instant {
+        Instant::ZERO + self.origin.elapsed()
+    }
+
+    fn timer(&self) -> Box<dyn Timer> {
+        Box::new(Deadline { origin: self.origin, helped: None })
+    }
+
+    fn spawn(&self, task: BoxFuture<()>) -> bool {
+        let place = Place::take(&self.running);
+        let run = move || {
+            place.settle();
+            let _ = block_on(task, None);
+        };
+        thread::Builder::new().name("nolag".into()).spawn(run).is_ok()
+    }
+
+    fn resolve(&self, host: &str, port: u16) -> BoxFuture<io::Result<Vec<SocketAddr>>> {
+        resolve::on_a_thread(host, port)
+    }
+
+    fn connect(&self, address: SocketAddr, nodelay: bool) -> BoxFuture<io::Result<Box<dyn Io>>> {
+        Box::pin(async move {
+            let mut stream = mio::net::TcpStream::connect(address)?;
+            sleeper(|sleeper| sleeper.register(&mut stream))??;
+            poll_fn(|_| is_connected(&stream)).await?;
+            // A socket that cannot do this still works.
+            let _ = stream.set_nodelay(nodelay);
+            Ok(Box::new(Stream(stream)) as Box<dyn Io>)
+        })
+    }
+
+    fn lost(&self, polled: bool) -> &'static str {
+        if polled { "its thread panicked" } else { "the system gave it no thread" }
+    }
+
+    fn join(&self, patience: Duration) {
+        if ptr::eq(OURS.get(), &*self.running) {
+            return;
+        }
+        let running = lock(&self.running.count);
+        let waited = self.running.none.wait_timeout_while(running, patience, |count| *count > 0);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+thread_local! {
+    /// Whose thread this is.
+    static OURS: Cell<*const Running> = const { Cell::new(ptr::null()) };
+
+    /// What wakes this thread, while it runs a future.
+    static SLEEPER: RefCell<Option<Sleeper>> = const { RefCell::new(None) };
+}
+
+/// One thread among those that run.
+struct Place(Arc<Running>);
+
+impl Place {
+    fn take(running: &Arc<Running>) -> Self {
+        *lock(&running.count) += 1;
+        Self(running.clone())
+    }
+
+    /// Says that this is its thread.
+    fn settle(&self) {
+        OURS.set(&*self.0);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut count = lock(&self.0.count);
+        *count -= 1;
+        if *count == 0 {
+            self.0.none.notify_all();
+        }
+    }
+}
+
+/// Runs a future on this thread. `None` when the deadline comes first.
+pub(crate) fn block_on<F: Future>(future: F, deadline: Option<time::Instant>) -> Option<F::Output> {
+    let wakeup = Arc::new(Wakeup::new());
+    let waker = Waker::from(wakeup.clone());
+    let mut cx = Context::from_waker(&waker);
+    // A handler that waits does so inside the future of the thread that called it.
+    let _outer = Entered::new(Sleeper { wakeup: wakeup.clone(), timer: None, poll: None });
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+            return Some(output);
+        }
+        if deadline.is_some_and(|deadline| time::Instant::now() >= deadline) {
+            return None;
+        }
+        let _ = sleeper(|sleeper| sleeper.sleep(deadline));
+    }
+}
+
+/// Puts the sleeper of an outer future back.
+struct Entered(Option<Sleeper>);
+
+impl Entered {
+    fn new(sleeper: Sleeper) -> Self {
+        Self(SLEEPER.replace(Some(sleeper)))
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        SLEEPER.set(self.0.take());
+    }
+}
+
+/// Uses what this thread sleeps with. It fails on a thread that polls by other means.
+fn sleeper<R>(usage: impl FnOnce(&mut Sleeper) -> R) -> io::Result<R> {
+    SLEEPER.with_borrow_mut(|sleeper| match sleeper {
+        Some(sleeper) => Ok(usage(sleeper)),
+        None => Err(io::Error::other("this is not a thread of the client")),
+    })
+}
+
+/// How a thread sleeps: in the readiness poll once it has a socket, parked before that.
+struct Sleeper {
+    wakeup: Arc<Wakeup>,
+    /// The earliest timer that was polled last.
+    timer: Option<time::Instant>,
+    poll: Option<(mio::Poll, Events)>,
+}
+
+/// Ends the sleep of a thread.
+struct Wakeup {
+    thread: Thread,
+    woken: AtomicBool,
+    notifier: OnceLock<mio::Waker>,
+}
+
+impl Wakeup {
+    fn new() -> Self {
+        Self { thread: thread::current(), woken: AtomicBool::new(false), notifier: OnceLock::new() }
+    }
+}
+
+impl Wake for Wakeup {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // Before the look at the notifier: a thread that gets one now looks here before it sleeps.
+        if self.woken.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        match self.notifier.get() {
+            // It fails only when the system is out of resources; the next timer then wakes the thread.
+            Some(notifier) => drop(notifier.wake()),
+            None => self.thread.unpark(),
+        }
+    }
+}
+
+impl Sleeper {
+    const NOTIFIER: Token = Token(0);
+    const SOCKET: Token = Token(1);
+
+    /// From now on the socket wakes this thread whenever it becomes ready, in either direction.
+    fn register(&mut self, stream: &mut mio::net::TcpStream) -> io::Result<()> {
+        if self.poll.is_none() {
+            let poll = mio::Poll::new()?;
+            let notifier = mio::Waker::new(poll.registry(), Self::NOTIFIER)?;
+            let _ = self.wakeup.notifier.set(notifier);
+            self.poll = Some((poll, Events::with_capacity(16)));
+        }
+        match &self.poll {
+            Some((poll, _)) => {
+                poll.registry().register(stream, Self::SOCKET, Interest::READABLE | Interest::WRITABLE)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Sleeps until there is something to do.
+    fn sleep(&mut self, deadline: Option<time::Instant>) {
+        let until = self.timer.take().into_iter().chain(deadline).min();
+        if !self.wakeup.woken.swap(false, Ordering::SeqCst) {
+            let timeout = until.map(|until| until.saturating_duration_since(time::Instant::now()));
+            match (&mut self.poll, timeout) {
+                // An interrupted or failed poll is a spurious wake-up.
+                (Some((poll, events)), timeout) => drop(poll.poll(events, timeout)),
+                (None, Some(timeout)) => thread::park_timeout(timeout),
+                (None, None) => thread::park(),
+            }
+            self.wakeup.woken.store(false, Ordering::SeqCst);
+        }
+    }
+}
+
+/// A timer of the thread that polls it.
+struct Deadline {
+    origin: time::Instant,
+    /// What a helper was started for, on a thread that is not ours.
+    helped: Option<Instant>,
+}
+
+impl Timer for Deadline {
+    fn poll_at(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let due = self.origin + Duration::from_micros(at.as_micros());
+        let left = due.saturating_duration_since(time::Instant::now());
+        if left.is_zero() {
+            return Poll::Ready(());
+        }
+        let set = sleeper(|sleeper| {
+            sleeper.timer = Some(sleeper.timer.map_or(due, |timer| timer.min(due)));
+        });
+        // Somebody awaits this in an async runtime.
+        if set.is_err() && self.helped != Some(at) {
+            self.helped = Some(at);
+            let waker = cx.waker().clone();
+            let help = move || {
+                thread::sleep(left);
+                waker.wake();
+            };
+            let _ = thread::Builder::new().name("nolag-timer".into()).spawn(help);
+        }
+        Poll::Pending
+    }
+}
+
+/// Whether a connection that was begun stands.
+fn is_connected(stream: &mio::net::TcpStream) -> Poll<io::Result<()>> {
+    if let Some(error) = stream.take_error()? {
+        return Poll::Ready(Err(error));
+    }
+    match stream.peer_addr() {
+        Ok(_) => Poll::Ready(Ok(())),
+        Err(error) if error.kind() == io::ErrorKind::NotConnected => Poll::Pending,
+        Err(error) => Poll::Ready(Err(error)),
+    }
+}
+
+/// A socket that wakes its thread.
+struct Stream(mio::net::TcpStream);
+
+/// Tries until it is not interrupted. What would block is pending: the thread is woken when it does not any more.
+fn attempt<T>(mut call: impl FnMut() -> io::Result<T>) -> Poll<io::Result<T>> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Poll::Pending,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return Poll::Ready(result),
+        }
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        attempt(|| self.0.read(buf))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        attempt(|| self.0.write(buf))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.0.shutdown(std::net::Shutdown::Write))
+    }
+}

@@ -1,0 +1,196 @@
+//! The way to the broker: what to connect to and how, and the stack of a connection. Everything here is the same for
+//! all runtimes; they only resolve names and open TCP connections.
+
+mod address;
+mod proxy;
+#[cfg(feature = "tls")]
+mod tls;
+mod websocket;
+
+use std::{
+    io,
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+};
+
+use futures_io::{AsyncRead, AsyncWrite};
+use nolag_core::{Error, Misuse, TransportError, TransportErrorKind};
+use tungstenite::{
+    client::IntoClientRequest as _,
+    handshake::client::Request,
+    http::{HeaderMap, HeaderName, HeaderValue, Uri},
+    protocol::WebSocketConfig,
+};
+
+use crate::{options::Options, runtime::Driver};
+use address::Address;
+use proxy::Proxy;
+
+pub(crate) use address::without_secrets;
+#[cfg(feature = "tls")]
+pub(crate) use tls::TlsOptions;
+pub(crate) use websocket::WebSocket;
+
+/// A stream of bytes in both directions: TCP, or TLS over it.
+pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+/// Everything that opening a connection takes.
+pub(crate) struct Dial {
+    host: String,
+    port: u16,
+    uri: Uri,
+    headers: HeaderMap,
+    proxy: Option<Proxy>,
+    #[cfg(feature = "tls")]
+    tls: Option<tls::Tls>,
+    nodelay: bool,
+    websocket: WebSocketConfig,
+    /// Of the latest attempt.
+    pub(crate) phase: Phase,
+}
+
+impl Dial {
+    /// Checks and puts together what the options say.
+    pub(crate) fn new(options: &Options) -> Result<Self, Error> {
+        let address = Address::parse(&options.url)?;
+        Ok(Self {
+            headers: headers(&options.headers)?,
+            proxy: options.proxy.as_deref().map(Proxy::parse).transpose()?,
+            #[cfg(feature = "tls")]
+            tls: if address.tls { Some(tls::Tls::new(&options.tls, &address.host)?) } else { None },
+            nodelay: options.tcp_nodelay,
+            websocket: websocket_config(options),
+            host: address.host,
+            port: address.port,
+            uri: address.uri,
+            phase: Phase::default(),
+        })
+    }
+
+    fn request(&self) -> Result<Request, tungstenite::Error> {
+        let mut request = self.uri.clone().into_client_request()?;
+        request.headers_mut().extend(self.headers.clone());
+        Ok(request)
+    }
+}
+
+/// Resolves, connects, encrypts and upgrades.
+pub(crate) async fn open(driver: Arc<dyn Driver>, dial: Arc<Dial>) -> Result<WebSocket, TransportError> {
+    let (host, port) = match &dial.proxy {
+        Some(proxy) => (&*proxy.host, proxy.port),
+        None => (&*dial.host, dial.port),
+    };
+    let mut stream = connect(&*driver, &dial, host, port).await?;
+    if let Some(proxy) = &dial.proxy {
+        dial.phase.set(Step::Tunneling);
+        proxy.open_way(&mut stream, &dial.host, dial.port).await?;
+    }
+    #[cfg(feature = "tls")]
+    if let Some(tls) = &dial.tls {
+        dial.phase.set(Step::Encrypting);
+        stream = tls.encrypt(stream).await?;
+    }
+    dial.phase.set(Step::Upgrading);
+    let request = dial.request().map_err(websocket::upgrade_error)?;
+    WebSocket::open(stream, request, dial.websocket).await.map_err(websocket::upgrade_error)
+}
+
+/// A TCP connection to the first address that takes it.
+async fn connect(
+    driver: &dyn Driver,
+    dial: &Dial,
+    host: &str,
+    port: u16,
+) -> Result<Box<dyn Io>, TransportError> {
+    dial.phase.set(Step::Resolving);
+    let addresses = match host.parse::<IpAddr>() {
+        Ok(address) => vec![(address, port).into()],
+        Err(_) => {
+            let resolved = driver.resolve(host, port).await;
+            resolved.map_err(|error| fault(TransportErrorKind::Resolve, &format!("{host}: "), error))?
+        }
+    };
+    dial.phase.set(Step::Connecting);
+    let mut failure = TransportError::new(TransportErrorKind::Resolve, format!("{host} has no address"));
+    for address in addresses {
+        match driver.connect(address, dial.nodelay).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failure = fault(TransportErrorKind::Connect, &format!("{address}: "), error),
+        }
+    }
+    Err(failure)
+}
+
+/// A failed read or write as a transport error, with what caused it.
+pub(crate) fn fault(kind: TransportErrorKind, prefix: &str, error: io::Error) -> TransportError {
+    TransportError::new(kind, format!("{prefix}{error}")).with_cause(error)
+}
+
+fn invalid(option: &'static str, reason: impl Into<Box<str>>) -> Misuse {
+    Misuse::InvalidOption { option, reason: reason.into() }
+}
+
+fn headers(given: &[(String, String)]) -> Result<HeaderMap, Misuse> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in given {
+        let refuse = |reason: &str| invalid("header", format!("{name:?} {reason}"));
+        let name: HeaderName = name.parse().map_err(|_| refuse("is no name of a header"))?;
+        let mut value: HeaderValue =
+            value.parse().map_err(|_| refuse("has a value that no header can have"))?;
+        let of_the_handshake = ["connection", "host", "upgrade"].contains(&name.as_str())
+            || name.as_str().starts_with("sec-websocket-");
+        if of_the_handshake {
+            return Err(refuse("belongs to the WebSocket handshake"));
+        }
+        value.set_sensitive(true);
+        headers.append(name, value);
+    }
+    Ok(headers)
+}
+
+fn websocket_config(options: &Options) -> WebSocketConfig {
+    WebSocketConfig::default()
+        .read_buffer_size(options.read_buffer_size)
+        // Reached only by many frames at once; the buffer grows by need.
+        .write_buffer_size(32 << 10)
+        .max_message_size(Some(options.max_inbound_size))
+        .max_frame_size(Some(options.max_inbound_size))
+}
+
+/// How far an attempt to connect has come, for the message that says that it took too long.
+#[derive(Debug, Default)]
+pub(crate) struct Phase(AtomicU8);
+
+/// The steps of an attempt to connect.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Resolving,
+    Connecting,
+    Tunneling,
+    #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "there is no TLS"))]
+    Encrypting,
+    Upgrading,
+}
+
+impl Phase {
+    const WORDS: [&str; 5] = [
+        "while the host name was being resolved",
+        "while the TCP connection was being opened",
+        "while waiting for the proxy",
+        "during the TLS handshake",
+        "while waiting for the WebSocket upgrade",
+    ];
+
+    fn set(&self, step: Step) {
+        self.0.store(step as u8, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> &'static str {
+        Self::WORDS.get(usize::from(self.0.load(Ordering::Relaxed))).copied().unwrap_or_default()
+    }
+}

@@ -1,0 +1,188 @@
+//! HTTP proxies: `CONNECT` opens a way to the broker through them.
+
+use std::{fmt, future::poll_fn, io, pin::Pin};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use nolag_core::{Misuse, TransportError, TransportErrorKind};
+use tungstenite::http::{StatusCode, Uri};
+
+use super::{Io, fault, invalid};
+
+/// The largest answer of a proxy, headers included.
+const MAX_ANSWER: usize = 8 << 10;
+
+/// A proxy and who we are to it.
+pub(super) struct Proxy {
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// The value of `Proxy-Authorization`.
+    credentials: Option<String>,
+}
+
+impl Proxy {
+    /// `http://host:port`, or `http://user:password@host:port` with percent-encoding. Nothing of it is repeated in
+    /// errors: it may hold a password.
+    pub(super) fn parse(url: &str) -> Result<Self, Misuse> {
+        let refuse = |reason: &str| invalid("proxy", reason);
+        let rest = url.strip_prefix("http://").ok_or_else(|| refuse("it must start with http://"))?;
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        let (user, authority) = match rest.rsplit_once('@') {
+            Some((user, authority)) => (Some(user), authority),
+            None => (None, rest),
+        };
+        let uri: Uri = authority.parse().map_err(|_| refuse("it is not http://host:port"))?;
+        let known = uri.authority().filter(|known| known.as_str() == authority);
+        let known = known.ok_or_else(|| refuse("it is not http://host:port"))?;
+        let host = known.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let port = known.port_u16().ok_or_else(|| refuse("it names no port"))?;
+        if host.is_empty() {
+            return Err(refuse("it has no host"));
+        }
+        let credentials = match user {
+            Some(user) => {
+                let (name, password) = user.split_once(':').unwrap_or((user, ""));
+                let decode = |text| {
+                    decode(text).ok_or_else(|| refuse("its user or password has a % that encodes nothing"))
+                };
+                let (name, password) = (decode(name)?, decode(password)?);
+                if name.contains(&b':') {
+                    return Err(refuse("its user name holds a colon"));
+                }
+                Some(format!("Basic {}", STANDARD.encode([&name[..], b":", &password].concat())))
+            }
+            None => None,
+        };
+        Ok(Self { host, port, credentials })
+    }
+
+    /// Asks for a way to the broker. After it the stream is one to the broker.
+    pub(super) async fn open_way(
+        &self,
+        stream: &mut Box<dyn Io>,
+        host: &str,
+        port: u16,
+    ) -> Result<(), TransportError> {
+        let authority =
+            if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        let mut request = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n");
+        if let Some(credentials) = &self.credentials {
+            request.push_str("Proxy-Authorization: ");
+            request.push_str(credentials);
+            request.push_str("\r\n");
+        }
+        request.push_str("\r\n");
+        let failed = |error| fault(TransportErrorKind::Proxy(None), "", error);
+        write_all(stream, request.as_bytes()).await.map_err(failed)?;
+        let status = read_status(stream).await.map_err(failed)?;
+        if status.is_success() {
+            return Ok(());
+        }
+        let reason = match status {
+            StatusCode::PROXY_AUTHENTICATION_REQUIRED if self.credentials.is_some() => {
+                "it does not accept the user and password"
+            }
+            StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+                "it wants a user and password; give them in its address"
+            }
+            status => status.canonical_reason().unwrap_or_default(),
+        };
+        Err(TransportError::new(TransportErrorKind::Proxy(Some(status.as_u16())), reason))
+    }
+}
+
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Proxy").field("host", &self.host).field("port", &self.port).finish_non_exhaustive()
+    }
+}
+
+async fn write_all(stream: &mut Box<dyn Io>, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match poll_fn(|cx| Pin::new(&mut **stream).poll_write(cx, bytes)).await? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            written => bytes = &bytes[written..],
+        }
+    }
+    poll_fn(|cx| Pin::new(&mut **stream).poll_flush(cx)).await
+}
+
+/// Reads up to the end of the answer's headers and no further: what follows is the broker's.
+async fn read_status(stream: &mut Box<dyn Io>) -> io::Result<StatusCode> {
+    let bad = |reason: &str| io::Error::new(io::ErrorKind::InvalidData, reason);
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n") {
+        if answer.len() == MAX_ANSWER {
+            return Err(bad("its answer has no end"));
+        }
+        let mut byte = [0];
+        if poll_fn(|cx| Pin::new(&mut **stream).poll_read(cx, &mut byte)).await? == 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "it closed the connection without an answer",
+            ));
+        }
+        answer.push(byte[0]);
+        if answer.len() == 5 && answer != *b"HTTP/" {
+            return Err(bad("its answer is not HTTP"));
+        }
+    }
+    let line = answer.split(|&byte| byte == b'\r').next().unwrap_or_default();
+    let status = line.split(|&byte| byte == b' ').nth(1);
+    status
+        .and_then(|status| StatusCode::from_bytes(status).ok())
+        .ok_or_else(|| bad("its answer has no status"))
+}
+
+/// Undoes percent-encoding.
+fn decode(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = text.bytes();
+    let mut decoded = Vec::with_capacity(text.len());
+    while let Some(byte) = bytes.next() {
+        decoded.push(if byte == b'%' {
+            let mut digit = || char::from(bytes.next()?).to_digit(16);
+            u8::try_from(digit()? * 16 + digit()?).ok()?
+        } else {
+            byte
+        });
+    }
+    Some(decoded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proxy_has_a_host_a_port_and_perhaps_credentials() {
+        let parse = |url| Proxy::parse(url).map(|proxy| (proxy.host, proxy.port, proxy.credentials)).unwrap();
+        assert_eq!(parse("http://proxy:3128"), ("proxy".into(), 3128, None));
+        assert_eq!(parse("http://[::1]:80/"), ("::1".into(), 80, None));
+        let basic = |text: &str| Some(format!("Basic {}", STANDARD.encode(text)));
+        assert_eq!(parse("http://me:secret@proxy:1"), ("proxy".into(), 1, basic("me:secret")));
+        assert_eq!(parse("http://m%40e:a%3Ab%25@proxy:1"), ("proxy".into(), 1, basic("m@e:a:b%")));
+        assert_eq!(parse("http://me@proxy:1"), ("proxy".into(), 1, basic("me:")));
+    }
+
+    #[test]
+    fn what_is_no_proxy_is_refused_without_its_password() {
+        for bad in [
+            "",
+            "proxy:3128",
+            "https://u:hunter2@proxy:3128",
+            "http://u:hunter2@proxy",
+            "http://u:hunter2@:3128",
+            "http://u:hunter2@",
+            "http://u:hunter2@proxy:99999",
+            "http://u:hunter2@proxy:80/path",
+            "http://u:hunter2%@proxy:80",
+            "http://u:hunter2%zz@proxy:80",
+            "http://a%3Ab:hunter2@proxy:80",
+            "http://u:hunter2@pro xy:80",
+        ] {
+            let error = Proxy::parse(bad).unwrap_err();
+            assert!(matches!(error, Misuse::InvalidOption { option: "proxy", .. }), "{bad}: {error}");
+            assert!(!error.to_string().contains("hunter2"), "{error}");
+        }
+        assert!(!format!("{:?}", Proxy::parse("http://u:hunter2@proxy:80").unwrap()).contains("u:"));
+    }
+}
