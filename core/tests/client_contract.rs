@@ -7,7 +7,7 @@ mod support;
 mod world;
 
 use nolag_core::{
-    ClientCore, FilterChange, Instant, Publish, Subscribe,
+    ClientCore, Disconnect, Event, FilterChange, Instant, Publish, Subscribe,
     wire::{ErrorFrame, LobbyEvent, PresenceEvent, RawValue, ServerFrame, Text},
 };
 use proptest::{collection::vec, prelude::*, test_runner::Config as Cases};
@@ -253,4 +253,21 @@ fn queued_payloads_do_not_show_in_debug() {
     peer.blocked = true;
     peer.publish_as(TOPIC, |publish| publish.payload = payload("confidential"));
     assert!(!format!("{:?}", peer.core).contains("confidential"));
+}
+
+#[test]
+fn the_attempt_under_way_has_the_number_that_its_failure_is_told_with() {
+    let mut peer = Peer::default_connected();
+    assert_eq!(peer.core.attempt(), 1);
+    peer.close(1006);
+    for expected in 1..=3 {
+        peer.reopen();
+        peer.forget();
+        assert_eq!(peer.core.attempt(), expected);
+        peer.close(1006);
+        let told = peer.event();
+        assert!(matches!(told, Event::AttemptFailed { attempt, .. } if attempt == expected), "{told:?}");
+    }
+    peer.core.disconnect(peer.now, Disconnect::Now);
+    assert_eq!(peer.core.attempt(), 0);
 }

@@ -42,29 +42,58 @@ pub(crate) fn frame_type(frame: &[u8]) -> String {
 }
 
 /// The span of one connection; nothing where the feature is off.
-#[cfg(feature = "tracing")]
-pub(crate) type Span = ::tracing::Span;
-
-#[cfg(feature = "tracing")]
-pub(crate) fn connection_span(transport: nolag_core::TransportId) -> Span {
-    ::tracing::debug_span!("connection", ?transport)
+pub(crate) struct ConnectionSpan {
+    #[cfg(feature = "tracing")]
+    span: ::tracing::Span,
+    /// Whether it says whose connection it is.
+    knows_actor: bool,
 }
 
-#[cfg(not(feature = "tracing"))]
-#[derive(Clone)]
-pub(crate) struct Span;
-
-#[cfg(not(feature = "tracing"))]
-pub(crate) fn connection_span(_: nolag_core::TransportId) -> Span {
-    Span
-}
-
-#[cfg(not(feature = "tracing"))]
-impl Span {
+#[cfg(feature = "tracing")]
+impl ConnectionSpan {
     pub(crate) fn none() -> Self {
-        Self
+        Self { span: ::tracing::Span::none(), knows_actor: true }
     }
 
-    /// What the real one returns is held for as long as the span is entered.
-    pub(crate) fn enter(&self) -> impl Sized {}
+    /// Of an attempt to connect; whose it is is known once a session stands.
+    pub(crate) fn open(transport: nolag_core::TransportId, attempt: u32) -> Self {
+        let actor = ::tracing::field::Empty;
+        Self {
+            span: ::tracing::debug_span!(parent: None, "connection", ?transport, attempt, actor),
+            knows_actor: false,
+        }
+    }
+
+    pub(crate) fn wants_actor(&self) -> bool {
+        !self.knows_actor
+    }
+
+    pub(crate) fn tell_actor(&mut self, actor: &str) {
+        self.span.record("actor", actor);
+        self.knows_actor = true;
+    }
+
+    /// What is returned is held for as long as the span is entered.
+    pub(crate) fn enter(&self) -> impl Sized + use<> {
+        self.span.clone().entered()
+    }
+}
+
+#[cfg(not(feature = "tracing"))]
+impl ConnectionSpan {
+    pub(crate) fn none() -> Self {
+        Self { knows_actor: true }
+    }
+
+    pub(crate) fn open(_: nolag_core::TransportId, _: u32) -> Self {
+        Self::none()
+    }
+
+    pub(crate) fn wants_actor(&self) -> bool {
+        !self.knows_actor
+    }
+
+    pub(crate) fn tell_actor(&mut self, _: &str) {}
+
+    pub(crate) fn enter(&self) -> impl Sized + use<> {}
 }

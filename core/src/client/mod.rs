@@ -330,6 +330,15 @@ impl ClientCore {
         self.session.as_ref()
     }
 
+    /// Which attempt to connect in a row is under way or was the last, from 1, as
+    /// [`Event::AttemptFailed`] counts them; 0 before the first one and after leaving.
+    pub fn attempt(&self) -> u32 {
+        if self.link == Link::Idle {
+            return 0;
+        }
+        self.attempts + u32::from(self.lost_at.is_none())
+    }
+
     /// What the client was made with.
     pub fn config(&self) -> &Config {
         &self.config

@@ -12,7 +12,8 @@ use std::{
 
 use bytes::BytesMut;
 use nolag_core::{
-    Action, Instant, TransportError, TransportErrorKind, TransportEvent, TransportEventKind, TransportId,
+    Action, ClientCore, Instant, Status, TransportError, TransportErrorKind, TransportEvent,
+    TransportEventKind, TransportId,
 };
 
 use super::{
@@ -46,7 +47,7 @@ pub(super) struct Pump {
     out: BytesMut,
     timer: Box<dyn Timer>,
     /// Of the latest connection.
-    span: trace::Span,
+    span: trace::ConnectionSpan,
     started: bool,
     finished: bool,
 }
@@ -78,7 +79,7 @@ impl Pump {
             events: Vec::new(),
             read: Vec::new(),
             out: BytesMut::new(),
-            span: trace::Span::none(),
+            span: trace::ConnectionSpan::none(),
             started: false,
             finished: false,
         }
@@ -86,7 +87,7 @@ impl Pump {
 
     /// Tells the core what happened and learns what it wants.
     fn visit(&mut self) -> Orders {
-        let Self { shared, link, events, out, .. } = self;
+        let Self { shared, link, events, out, span, .. } = self;
         let mut busy = !events.is_empty();
         let orders = shared.enter_quietly(|state, now| {
             for event in events.drain(..) {
@@ -109,6 +110,9 @@ impl Pump {
                     }
                 }
             }
+            if span.wants_actor() && state.core.status() == Status::Connected {
+                state.core.session().iter().for_each(|session| span.tell_actor(&session.actor_id));
+            }
             let actions = mem::take(&mut state.actions);
             (now, actions, state.core.wants_input())
         });
@@ -121,7 +125,8 @@ impl Pump {
     fn perform(&mut self, action: Action, now: Instant) {
         match action {
             Action::OpenTransport { id } => {
-                self.span = trace::connection_span(id);
+                let attempt = self.shared.ask(ClientCore::attempt);
+                self.span = trace::ConnectionSpan::open(id, attempt);
                 let _entered = self.span.enter();
                 trace::debug!("opening");
                 if let Some(dial) = &self.shared.dial {
@@ -244,8 +249,7 @@ impl Future for Pump {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let pump = &mut *self;
         pump.started = true;
-        let span = pump.span.clone();
-        let _entered = span.enter();
+        let _entered = pump.span.enter();
         for _ in 0..ROUNDS {
             // Before the visit: whoever changes something after it finds the waker.
             pump.shared.mailbox.register_pump(cx.waker());

@@ -47,9 +47,16 @@ async fn frames_are_named_and_secrets_are_not() {
     soon(stream.unwrap().next()).await.unwrap();
     let ((), ()) = tokio::join!(soon(client.close()), peer.ended());
     let text = String::from_utf8(output.0.lock().unwrap().clone()).unwrap();
-    for expected in
-        ["connection{transport=", "opening", "frame=auth", "frame=publish", "frame=message", "closing"]
-    {
+    for expected in [
+        "connection{transport=",
+        "attempt=1",
+        "actor=\"alice\"",
+        "opening",
+        "frame=auth",
+        "frame=publish",
+        "frame=message",
+        "closing",
+    ] {
         assert!(text.contains(expected), "{expected} is missing in\n{text}");
     }
     for secret in ["sesame", "whisper", "murmur"] {
