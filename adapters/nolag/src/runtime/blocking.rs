@@ -316,3 +316,138 @@ impl AsyncWrite for Stream {
         Poll::Ready(self.0.shutdown(std::net::Shutdown::Write))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Far more than anything here takes; only a failure waits for it.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn after(duration: Duration) -> Option<time::Instant> {
+        Some(time::Instant::now() + duration)
+    }
+
+    /// Is ready once it was woken.
+    #[derive(Clone, Default)]
+    struct Gate(Arc<Mutex<(bool, Option<Waker>)>>);
+
+    impl Gate {
+        fn open(&self) {
+            let mut inner = lock(&self.0);
+            inner.0 = true;
+            inner.1.take().into_iter().for_each(Waker::wake);
+        }
+
+        async fn pass(&self) {
+            poll_fn(|cx| {
+                let mut inner = lock(&self.0);
+                inner.1 = Some(cx.waker().clone());
+                if inner.0 { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+        }
+    }
+
+    #[test]
+    fn a_thread_sleeps_until_another_wakes_it() {
+        let gate = Gate::default();
+        let opener = thread::spawn({
+            let gate = gate.clone();
+            move || gate.open()
+        });
+        assert_eq!(block_on(gate.pass(), after(PATIENCE)), Some(()));
+        opener.join().unwrap();
+    }
+
+    #[test]
+    fn what_is_not_ready_in_time_is_given_up() {
+        assert_eq!(block_on(Gate::default().pass(), after(Duration::from_millis(1))), None);
+        assert_eq!(block_on(Gate::default().pass(), after(Duration::ZERO)), None);
+        assert_eq!(block_on(async { 7 }, after(Duration::ZERO)), Some(7), "what is ready needs no time");
+    }
+
+    #[test]
+    fn a_future_may_wait_for_another_inside() {
+        let (outer, inner) = (Gate::default(), Gate::default());
+        let both = async {
+            // As a handler does that waits.
+            assert_eq!(block_on(inner.pass(), after(Duration::from_millis(1))), None);
+            inner.open();
+            assert_eq!(block_on(inner.pass(), after(PATIENCE)), Some(()));
+            let outer = outer.clone();
+            thread::spawn(move || outer.open()).join().unwrap();
+        };
+        let whole = async {
+            both.await;
+            outer.pass().await;
+        };
+        assert_eq!(block_on(whole, after(PATIENCE)), Some(()), "the outer one is still woken");
+    }
+
+    #[test]
+    fn timers_wake_threads_of_the_client_and_others() {
+        let threads = Threads::new();
+        let at = || threads.now() + Duration::from_millis(2);
+        let (mut ours, due) = (threads.timer(), at());
+        assert_eq!(block_on(poll_fn(|cx| ours.poll_at(due, cx)), after(PATIENCE)), Some(()));
+        assert!(threads.now() >= due);
+        // A thread that polls by other means is woken by a helper.
+        struct Unpark(Thread);
+        impl Wake for Unpark {
+            fn wake(self: Arc<Self>) {
+                self.0.unpark();
+            }
+        }
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let (mut theirs, due) = (threads.timer(), at());
+        while theirs.poll_at(due, &mut Context::from_waker(&waker)).is_pending() {
+            thread::park_timeout(PATIENCE);
+        }
+        assert!(threads.now() >= due);
+    }
+
+    #[test]
+    fn joining_waits_for_tasks_and_no_longer_than_it_may() {
+        let threads = Threads::new();
+        threads.join(PATIENCE);
+        let gate = Gate::default();
+        let (done, is_done) = mpsc::channel();
+        let task = {
+            let gate = gate.clone();
+            async move {
+                gate.pass().await;
+                done.send(()).unwrap();
+            }
+        };
+        assert!(threads.spawn(Box::pin(task)));
+        threads.join(Duration::from_millis(1));
+        assert!(is_done.try_recv().is_err(), "it gave up");
+        gate.open();
+        threads.join(PATIENCE);
+        is_done.try_recv().expect("it waited");
+    }
+
+    #[test]
+    fn a_task_does_not_wait_for_itself() {
+        let threads = Arc::new(Threads::new());
+        let theirs = threads.clone();
+        let (done, is_done) = mpsc::channel();
+        let task = async move {
+            theirs.join(PATIENCE * 10);
+            done.send(()).unwrap();
+        };
+        assert!(threads.spawn(Box::pin(task)));
+        is_done.recv_timeout(PATIENCE).expect("it did not wait");
+    }
+
+    #[test]
+    fn a_panicking_task_leaves_no_trace() {
+        let threads = Threads::new();
+        assert!(threads.spawn(Box::pin(async { panic!("on purpose") })));
+        threads.join(PATIENCE);
+        assert_eq!(*lock(&threads.running.count), 0);
+    }
+}

@@ -165,3 +165,144 @@ pub(super) fn upgrade_error(error: WsError) -> TransportError {
         error => upgrade(None)(&error.to_string()).with_cause(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{Arc, Mutex},
+        task::Wake,
+    };
+
+    use futures_io::{AsyncRead, AsyncWrite};
+    use tungstenite::{client::IntoClientRequest as _, handshake::derive_accept_key, http::Uri};
+
+    use super::*;
+    use crate::engine::lock;
+
+    /// A peer in memory that takes and gives a little, then makes wait, and so on.
+    #[derive(Clone, Default)]
+    struct Trickle(Arc<Mutex<Pipe>>);
+
+    #[derive(Default)]
+    struct Pipe {
+        to_client: VecDeque<u8>,
+        from_client: Vec<u8>,
+        turn: bool,
+        /// How many more bytes are taken.
+        room: usize,
+    }
+
+    impl Trickle {
+        /// Every other time it is not ready, and wakes at once.
+        fn is_ready(pipe: &mut Pipe, cx: &Context<'_>) -> bool {
+            pipe.turn = !pipe.turn;
+            if !pipe.turn {
+                cx.waker().wake_by_ref();
+            }
+            pipe.turn
+        }
+    }
+
+    impl AsyncRead for Trickle {
+        fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+            let mut pipe = lock(&self.0);
+            if !Self::is_ready(&mut pipe, cx) {
+                return Poll::Pending;
+            }
+            let request_is_whole = pipe.from_client.ends_with(b"\r\n\r\n");
+            if pipe.to_client.is_empty() && request_is_whole {
+                let request = String::from_utf8(pipe.from_client.clone()).unwrap();
+                let key = request.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: ")).unwrap();
+                let key = derive_accept_key(key.as_bytes());
+                let answer = format!(
+                    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                     Sec-WebSocket-Accept: {key}\r\n\r\n"
+                );
+                pipe.to_client.extend(answer.bytes());
+            }
+            if pipe.to_client.is_empty() {
+                return Poll::Pending;
+            }
+            // An answer to the upgrade in single bytes counts as an attack.
+            let count = pipe.to_client.len().min(if request_is_whole { 16 } else { 1 });
+            pipe.to_client.read_exact(&mut buf[..count])?;
+            Poll::Ready(Ok(count))
+        }
+    }
+
+    impl AsyncWrite for Trickle {
+        fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+            let mut pipe = lock(&self.0);
+            if !Self::is_ready(&mut pipe, cx) || pipe.room == 0 {
+                return Poll::Pending;
+            }
+            pipe.room -= 1;
+            pipe.from_client.push(buf[0]);
+            Poll::Ready(Ok(1))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    struct Ignore;
+
+    impl Wake for Ignore {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    /// Polls until it is ready, at most so often.
+    fn drive<T>(times: usize, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
+        // A new waker each time: the last one counts.
+        (0..times).find_map(|_| match poll(&mut Context::from_waker(&Waker::from(Arc::new(Ignore)))) {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
+        })
+    }
+
+    /// After the upgrade.
+    fn opened() -> (WebSocket, Trickle) {
+        let peer = Trickle::default();
+        lock(&peer.0).room = usize::MAX;
+        let request = Uri::from_static("ws://broker/ws").into_client_request().unwrap();
+        let mut opening = std::pin::pin!(WebSocket::open(
+            Box::new(peer.clone()),
+            request,
+            WebSocketConfig::default().write_buffer_size(0)
+        ));
+        let socket = drive(10_000, |cx| opening.as_mut().poll(cx)).expect("it ends").unwrap();
+        lock(&peer.0).from_client.clear();
+        (socket, peer)
+    }
+
+    #[test]
+    fn bytes_may_come_and_go_a_few_at_a_time() {
+        let (mut socket, peer) = opened();
+        lock(&peer.0).to_client.extend([0x82, 3, 1, 2, 3]);
+        let read = socket.bytes_read();
+        let message = drive(100, |cx| socket.poll_read(cx)).expect("a message").unwrap();
+        assert_eq!(message, WsMessage::Binary(vec![1, 2, 3].into()));
+        assert_eq!(socket.bytes_read() - read, 5);
+        let mut queue = VecDeque::from([WsMessage::Binary(vec![7; 10].into())]);
+        drive(100, |cx| socket.poll_write(cx, &mut queue)).expect("it is written").unwrap();
+        assert_eq!(lock(&peer.0).from_client.len(), 2 + 4 + 10, "head, mask and payload");
+    }
+
+    #[test]
+    fn while_one_message_is_blocked_the_next_is_not_taken() {
+        let (mut socket, peer) = opened();
+        lock(&peer.0).room = 3;
+        let message = |byte: u8| WsMessage::Binary(vec![byte; 10].into());
+        let mut queue = VecDeque::from([message(1), message(2), message(3)]);
+        assert!(drive(100, |cx| socket.poll_write(cx, &mut queue)).is_none());
+        assert_eq!(queue.len(), 2, "one is under way");
+        lock(&peer.0).room = usize::MAX;
+        drive(200, |cx| socket.poll_write(cx, &mut queue)).expect("all are written").unwrap();
+        assert_eq!((queue.len(), lock(&peer.0).from_client.len()), (0, 3 * 16));
+    }
+}
