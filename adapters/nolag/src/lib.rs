@@ -120,11 +120,11 @@ pub use nolag_core::{
     PresenceChange, PresenceKind, PresenceMember, ProtocolError, Rejection, ServerError, Session, Status,
     SubscribeOptions, SubscriptionInfo, Token, TransportError, TransportErrorKind, check_pattern,
     check_segment, check_topic,
-    wire::{Filter, QoS},
+    wire::{Dump, Filter, QoS},
 };
 #[cfg(feature = "tls")]
 pub use options::Roots;
-pub use options::{CLOUD_URL, Options};
+pub use options::{CLOUD_URL, Direction, Options};
 pub use request::{Request, RequestFuture};
 pub use runtime::Runtime;
 pub use status::{StatusWatch, WaitFor};

@@ -1,11 +1,10 @@
 //! How a client behaves.
 
-#[cfg(feature = "tls")]
-use std::sync::Arc;
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use nolag_core::{
-    Config, Error, Misuse, OfflinePolicy, OverflowPolicy, ResendPolicy, Token, TokenSource, wire::QoS,
+    Config, Error, Misuse, OfflinePolicy, OverflowPolicy, ResendPolicy, Token, TokenSource,
+    wire::{Dump, QoS},
 };
 
 #[cfg(feature = "tls")]
@@ -46,9 +45,22 @@ pub struct Options {
     pub(crate) proxy: Option<String>,
     pub(crate) tcp_nodelay: bool,
     pub(crate) read_buffer_size: usize,
+    pub(crate) frame_dump: Option<Arc<FrameDump>>,
     #[cfg(feature = "tls")]
     pub(crate) tls: TlsOptions,
 }
+
+/// Which way a frame goes, for [`Options::frame_dump`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// From the broker.
+    Received,
+    /// To the broker.
+    Sent,
+}
+
+/// What is shown each frame.
+pub(crate) type FrameDump = dyn Fn(Direction, Dump<'_>) + Send + Sync;
 
 /// Root certificates, for [`Options::roots`].
 #[cfg(feature = "tls")]
@@ -101,6 +113,7 @@ impl Options {
             proxy: None,
             tcp_nodelay: true,
             read_buffer_size: 8 << 10,
+            frame_dump: None,
             #[cfg(feature = "tls")]
             tls: TlsOptions::default(),
         }
@@ -394,6 +407,26 @@ impl Options {
         self
     }
 
+    /// Calls `dump` with each frame as it leaves or comes, for debugging. A [`Dump`](crate::Dump) shows itself as a line
+    /// without tokens and payloads. Default: nothing is called.
+    ///
+    /// It is called by the task that moves bytes, in order, and holds it up for as long as it takes: it must not wait for
+    /// anything. A panic is reported to [`on_error`](crate::Client::on_error).
+    ///
+    /// ```
+    /// use nolag::{Direction, Options};
+    ///
+    /// let options = Options::default().frame_dump(|direction, frame| match direction {
+    ///     Direction::Sent => eprintln!("> {frame}"),
+    ///     Direction::Received => eprintln!("< {frame}"),
+    /// });
+    /// ```
+    #[must_use]
+    pub fn frame_dump(mut self, dump: impl Fn(Direction, Dump<'_>) + Send + Sync + 'static) -> Self {
+        self.frame_dump = Some(Arc::new(dump));
+        self
+    }
+
     /// Which root certificates are trusted, besides those of [`root_certificates`](Self::root_certificates). Default:
     /// [`Roots::default`].
     #[cfg(feature = "tls")]
@@ -473,7 +506,8 @@ impl fmt::Debug for Options {
             .field("headers", &headers)
             .field("proxy", &self.proxy.as_deref().map(without_secrets))
             .field("tcp_nodelay", &self.tcp_nodelay)
-            .field("read_buffer_size", &self.read_buffer_size);
+            .field("read_buffer_size", &self.read_buffer_size)
+            .field("frame_dump", &self.frame_dump.is_some());
         #[cfg(feature = "tls")]
         shown.field("tls", &self.tls);
         shown.finish_non_exhaustive()

@@ -20,6 +20,7 @@
 //! ```
 
 mod client_frame;
+mod dump;
 mod filter;
 mod map;
 mod server_frame;
@@ -29,6 +30,7 @@ pub mod write;
 use core::fmt;
 
 pub use client_frame::{Auth, ClientFrame, FrameError, Publish, Subscribe};
+pub use dump::Dump;
 pub use filter::{Filter, MAX_FILTERS, canonical_group, is_valid_filter};
 pub use map::{FrameMap, Key};
 pub use server_frame::{

@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    io,
+    io, mem,
     task::{Context, Poll},
     time::Duration,
 };
@@ -34,6 +34,7 @@ pub(super) struct Connection {
     pub(super) id: TransportId,
     socket: WebSocket,
     writes: VecDeque<WsMessage>,
+    has_new: bool,
     bytes_seen: u64,
     ping_interval: Option<Duration>,
     next_ping: Instant,
@@ -53,6 +54,7 @@ impl Connection {
             id,
             socket,
             writes: VecDeque::new(),
+            has_new: false,
             bytes_seen: 0,
             ping_interval: (!ping_interval.is_zero()).then_some(ping_interval),
             next_ping: now + ping_interval,
@@ -67,6 +69,16 @@ impl Connection {
     pub(super) fn queue(&mut self, frame: Bytes) {
         trace::frame!("sent", &frame);
         self.writes.push_back(WsMessage::Binary(frame));
+        self.has_new = true;
+    }
+
+    /// The frames queued since this was called last. Frames are queued only when none is left.
+    pub(super) fn new_frames(&mut self) -> impl Iterator<Item = &Bytes> {
+        let has_new = mem::take(&mut self.has_new);
+        self.writes.iter().filter(move |_| has_new).filter_map(|message| match message {
+            WsMessage::Binary(frame) => Some(frame),
+            _ => None,
+        })
     }
 
     /// Queues a ping if one is due.

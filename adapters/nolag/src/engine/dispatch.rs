@@ -357,7 +357,7 @@ async fn call_each<E: Clone + Send + 'static>(
     }
 }
 
-type Panic = Box<dyn Any + Send>;
+pub(super) type Panic = Box<dyn Any + Send>;
 
 /// What becomes of a handler's panic.
 pub(super) type OnPanic = fn(&Arc<Shared>, Panic);
@@ -389,7 +389,7 @@ thread_local! {
 }
 
 /// Runs code of the application, so that what it calls can tell that a handler called it.
-fn calling<R>(shared: &Shared, call: impl FnOnce() -> R) -> Result<R, Panic> {
+pub(super) fn calling<R>(shared: &Shared, call: impl FnOnce() -> R) -> Result<R, Panic> {
     let outer = CALLING.replace(shared);
     let called = catch_unwind(AssertUnwindSafe(call));
     CALLING.set(outer);
@@ -401,7 +401,7 @@ pub(super) fn is_calling(shared: &Shared) -> bool {
     ptr::eq(CALLING.get(), shared)
 }
 
-fn report_panic(shared: &Arc<Shared>, panic: Panic) {
+pub(super) fn report_panic(shared: &Arc<Shared>, panic: Panic) {
     let message = match panic.downcast::<String>() {
         Ok(text) => *text,
         Err(panic) => panic.downcast_ref::<&str>().map_or_else(String::new, |text| (*text).to_owned()),

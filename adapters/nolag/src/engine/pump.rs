@@ -13,15 +13,16 @@ use std::{
 use bytes::BytesMut;
 use nolag_core::{
     Action, ClientCore, Instant, Status, TransportError, TransportErrorKind, TransportEvent,
-    TransportEventKind, TransportId,
+    TransportEventKind, TransportId, wire::Dump,
 };
 
 use super::{
     Shared, State,
     connection::{Connection, Lingering, end_of},
-    tokens,
+    dispatch, tokens,
 };
 use crate::{
+    options::Direction,
     runtime::{BoxFuture, Timer},
     trace,
     transport::{self, WebSocket},
@@ -188,6 +189,11 @@ impl Pump {
                 } else if wants_input {
                     ended = connection.poll_read(cx, &mut self.read);
                 }
+                for kind in &self.read {
+                    if let TransportEventKind::Message(frame) = kind {
+                        show(&self.shared, Direction::Received, frame);
+                    }
+                }
                 let kinds = self.read.drain(..);
                 self.events.extend(kinds.map(|kind| TransportEvent { id, kind }));
                 if ended {
@@ -243,6 +249,15 @@ impl Pump {
     }
 }
 
+/// Shows a frame to whom the options name.
+fn show(shared: &Arc<Shared>, direction: Direction, frame: &[u8]) {
+    if let Some(dump) = &shared.options.frame_dump {
+        if let Err(panic) = dispatch::calling(shared, || dump(direction, Dump::new(frame))) {
+            dispatch::report_panic(shared, panic);
+        }
+    }
+}
+
 impl Future for Pump {
     type Output = ();
 
@@ -254,6 +269,9 @@ impl Future for Pump {
             // Before the visit: whoever changes something after it finds the waker.
             pump.shared.mailbox.register_pump(cx.waker());
             let orders = pump.visit();
+            if let Link::Open(connection) = &mut pump.link {
+                connection.new_frames().for_each(|frame| show(&pump.shared, Direction::Sent, frame));
+            }
             for action in orders.actions {
                 pump.perform(action, orders.now);
             }

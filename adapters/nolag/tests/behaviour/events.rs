@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nolag::{Client, Payload, ReplayEvent};
+use nolag::{Client, Direction, Payload, ReplayEvent};
 use nolag_broker::{AuthConfig, TestBroker};
 use nolag_core::wire::{Message, PresenceEvent, RawValue, ServerFrame, Text};
 use tokio::sync::{Semaphore, mpsc};
@@ -163,4 +163,43 @@ async fn events_that_nobody_takes_are_bounded_and_counted() {
     acked.unwrap();
     gate.add_permits(100);
     let ((), ()) = tokio::join!(soon(client.close()), peer.ended());
+}
+
+#[tokio::test]
+async fn frames_are_shown_without_tokens_and_payloads_and_in_order() {
+    let server = ScriptedServer::start().await;
+    let (log, shown) = (Log::default(), Log::default());
+    let dump = shown.clone();
+    let options = options(&server.url()).frame_dump(move |direction, frame| {
+        let frame = frame.to_string();
+        let panics = frame.starts_with("subscribed");
+        dump.add(match direction {
+            Direction::Sent => format!("> {frame}"),
+            Direction::Received => format!("< {frame}"),
+        });
+        assert!(!panics, "on purpose");
+    });
+    let client = Client::new("sesame", options);
+    log.watch(&client);
+    let (connected, mut peer) = tokio::join!(soon(client.connect()), server.session());
+    connected.unwrap();
+    let (stream, _) = tokio::join!(soon(client.subscribe("a/b/c").messages()), peer.confirm_subscribe());
+    let (emitted, _) = tokio::join!(soon(client.emit("a/b/c", "whisper")), peer.confirm_publish());
+    emitted.unwrap();
+    peer.deliver("a/b/c", "murmur").await;
+    soon(stream.unwrap().next()).await.unwrap();
+    log.wait_for("a handler panicked: on purpose").await;
+    let ((), ()) = tokio::join!(soon(client.close()), peer.ended());
+    let lines = shown.entries();
+    let kinds: Vec<&str> = lines.iter().filter_map(|line| line.split(' ').nth(1)).collect();
+    assert_eq!(
+        kinds,
+        ["auth", "auth", "subscribe", "subscribed", "publish", "published", "message"],
+        "{lines:#?}"
+    );
+    let ways: String = lines.iter().map(|line| &line[..1]).collect();
+    assert_eq!(ways, "><><><<");
+    for secret in ["sesame", "whisper", "murmur"] {
+        assert!(!lines.concat().contains(secret), "{lines:#?}");
+    }
 }
