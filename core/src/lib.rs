@@ -3,7 +3,7 @@
 //! [`ClientCore`] holds everything that can go wrong with a realtime connection: the handshake, reconnecting,
 //! resubscribing, matching replies, acks, limits, back-pressure, leaving. It opens no socket, reads no clock and starts
 //! no thread, so it runs in any event loop, in a simulator at thousands of times real speed, and in a fuzzer. Most users
-//! want the `nolag` crate, which moves its bytes with tokio. This crate is for those who embed, simulate or inspect.
+//! want the `nolag` crate, which moves its bytes with tokio, smol, async-std or threads. This crate is for those who embed, simulate or inspect.
 //!
 //! # The loop
 //!
@@ -14,10 +14,12 @@
 //! 2. send what [`poll_transmit`](ClientCore::poll_transmit) appends to your buffer;
 //! 3. do what [`poll_action`](ClientCore::poll_action) asks: open or close a transport;
 //! 4. take [`poll_event`](ClientCore::poll_event) and [`poll_message`](ClientCore::poll_message);
-//! 5. wait until something happens or `poll_timeout` comes, reading only while
+//! 5. unless one of these gave something, wait until something happens or `poll_timeout` comes, reading only while
 //!    [`wants_input`](ClientCore::wants_input) says so.
 //!
-//! The order does not matter and nothing breaks when a step is repeated. Here is a whole client, with a stand-in for the
+//! The order does not matter and nothing breaks when a step is repeated. What is sent or taken can make the core want
+//! something more, which is why a turn that gave something is followed by another. `core/examples` holds two complete
+//! programs with real sockets, `embed_core_poll` for a readiness loop and `embed_core_ticks` for a game loop. Here is a whole client, with a stand-in for the
 //! broker where a socket would be:
 //!
 //! ```

@@ -6,7 +6,7 @@ mod common;
 
 use std::{fs, net::TcpListener, process::Command};
 
-use common::{ALICE, Broker, Running, TOPIC, nolag, run, start};
+use common::{ALICE, BOB, Broker, Running, TOPIC, nolag, run, start};
 
 #[test]
 fn the_ready_line_names_the_real_port_and_the_banner_what_it_is_for() {
@@ -173,4 +173,18 @@ fn an_auth_file_is_read_again_when_it_changes() {
     let heard = broker.running.hears("reloaded");
     assert!(!heard.contains("newcomer"), "{heard}");
     run(&mut broker.nolag("newcomer", &["pub", TOPIC, "1"])).expect(0);
+}
+
+#[test]
+fn after_a_restart_messages_have_other_ids_than_before() {
+    let ids = [(); 2].map(|()| {
+        let broker = Broker::start();
+        let mut bob = start(&mut broker.nolag(BOB, &["sub", TOPIC, "--json", "--count", "1"]));
+        bob.event("subscribed");
+        run(&mut broker.publish(&["1"])).expect(0);
+        let message = bob.event("message");
+        bob.end().expect(0);
+        message["msg_id"].as_str().unwrap().to_owned()
+    });
+    assert_ne!(ids[0], ids[1]);
 }

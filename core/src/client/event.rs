@@ -43,7 +43,8 @@ pub enum TransportEventKind {
         /// The close reason.
         reason: String,
     },
-    /// It could not be opened, or failed later.
+    /// It could not be opened, or failed later. When writing fails, read what the peer had said before: it may have told
+    /// why it went, and its close is worth more than the failure of the write.
     Failed(TransportError),
     /// One whole WebSocket message.
     Message(Bytes),

@@ -1,6 +1,12 @@
 //! `nolag dev`: the development broker.
 
-use std::{borrow::Cow, env, fs, net::SocketAddr, path::Path};
+use std::{
+    borrow::Cow,
+    env, fs,
+    hash::{BuildHasher as _, Hasher as _, RandomState},
+    net::SocketAddr,
+    path::Path,
+};
 
 use nolag_broker::{
     AuthConfig, BrokerConfig, BrokerCore, Limits, Profile, Server, ServerError, ServerOptions, fault_banner,
@@ -34,6 +40,8 @@ pub(crate) async fn run(args: DevArgs) -> Outcome {
         profile,
         auth: if args.allow_all { AuthConfig::allow_all() } else { AuthConfig::seed_world() },
         limits: if args.no_limits { Limits::NONE } else { Limits::default() },
+        // Clients that come back after a restart must not take new messages for old ones by their ids.
+        seed: RandomState::new().build_hasher().finish(),
         ..BrokerConfig::default()
     };
     let options = ServerOptions { addr, config, auth_file: args.auth.clone() };
