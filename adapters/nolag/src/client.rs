@@ -366,7 +366,8 @@ impl Client {
     }
 
     /// Calls `handler` after every successful connection, also after a reconnect. Subscriptions need not be made anew
-    /// there: the client restores them.
+    /// there: the client restores them. A handler registered right after [`connect`](Self::connect) has returned may
+    /// still be told of that very connection.
     pub fn on_connect<F, R, Kind>(&self, mut handler: F) -> HandlerId
     where
         F: FnMut() -> R + Send + 'static,

@@ -144,7 +144,10 @@ impl Options {
         self
     }
 
-    /// Failed attempts in a row before the client gives up. 0: never reconnect. `None`: never give up. Default: 10.
+    /// Failed attempts to reconnect in a row before the client gives up. 0: never reconnect. `None`: never give up.
+    /// Default: 10.
+    ///
+    /// A first attempt that is [retried](Self::retry_first_connect) is not counted: it is no reconnect.
     #[must_use]
     pub fn max_reconnect_attempts(mut self, attempts: impl Into<Option<u32>>) -> Self {
         self.config.reconnect.max_attempts = attempts.into();

@@ -28,7 +28,8 @@ impl StatusCell {
     /// Takes in the status; returns whom to wake.
     pub(super) fn set(&self, status: Status) -> Vec<Waker> {
         let mut inner = lock(&self.0);
-        if inner.status == status {
+        // Who watched was told that there is no more.
+        if inner.status == status || inner.closed {
             return Vec::new();
         }
         inner.status = status;

@@ -126,8 +126,16 @@ async fn connect(
     Err(failure)
 }
 
-/// A failed read or write as a transport error, with what caused it.
+/// A failed read or write as a transport error, with what caused it. The fault is TLS's where TLS says so, at any time:
+/// some servers object to a client's certificate only after the handshake.
 pub(crate) fn fault(kind: TransportErrorKind, prefix: &str, error: io::Error) -> TransportError {
+    #[cfg(feature = "tls")]
+    let error = match error.downcast::<rustls::Error>() {
+        Ok(error) => {
+            return TransportError::new(TransportErrorKind::Tls, error.to_string()).with_cause(error);
+        }
+        Err(error) => error,
+    };
     TransportError::new(kind, format!("{prefix}{error}")).with_cause(error)
 }
 

@@ -65,16 +65,8 @@ impl Tls {
     /// Performs the handshake, which checks the server's certificate.
     pub(super) async fn encrypt(&self, stream: Box<dyn Io>) -> Result<Box<dyn Io>, TransportError> {
         let connector = TlsConnector::from(self.config.clone());
-        match connector.connect(self.name.clone(), stream).await {
-            Ok(stream) => Ok(Box::new(stream)),
-            // The reason itself rather than the envelope it came in.
-            Err(error) => Err(match error.downcast::<rustls::Error>() {
-                Ok(error) => {
-                    TransportError::new(TransportErrorKind::Tls, error.to_string()).with_cause(error)
-                }
-                Err(error) => fault(TransportErrorKind::Tls, "", error),
-            }),
-        }
+        let stream = connector.connect(self.name.clone(), stream).await;
+        Ok(Box::new(stream.map_err(|error| fault(TransportErrorKind::Tls, "", error))?))
     }
 }
 
