@@ -137,8 +137,9 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `std` | yes | typed payloads through serde: [`Payload::encode`] and [`Payload::decode`] |
+//! | `rest` | no | `rest`: the REST control plane as plain request and response values |
 //!
-//! Without it the crate is `no_std` and needs `alloc`; payloads are then made and read as MessagePack.
+//! Without `std` the crate is `no_std` and needs `alloc`; payloads are then made and read as MessagePack.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -149,6 +150,8 @@ extern crate alloc;
 mod client;
 mod error;
 mod payload;
+#[cfg(feature = "rest")]
+pub mod rest;
 mod rng;
 mod secret;
 mod time;

@@ -2,7 +2,7 @@
 
 #![no_std]
 
-use nolag_core::{ClientCore, Config, Disconnect, Instant};
+use nolag_core::{ClientCore, Config, Disconnect, Instant, rest};
 
 #[global_allocator]
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
@@ -21,4 +21,10 @@ pub extern "C" fn nolag_run(now: u64) -> bool {
     core.handle_timeout(now);
     core.disconnect(now, Disconnect::Now);
     connecting && core.poll_event().is_some()
+}
+
+/// As [`nolag_run`], for the REST control plane.
+#[unsafe(no_mangle)]
+pub extern "C" fn nolag_rest() -> bool {
+    rest::apps::list(&rest::ListParams::new()).is_ok_and(|call| call.parse(200, b"[]").is_ok())
 }
