@@ -31,7 +31,8 @@ impl StatusWatch {
         Self { shared, id, seen: None }
     }
 
-    /// The status, once it is another than the last call told; `None` when the client is gone.
+    /// The status, once it has changed since the last call; `None` when the client is gone. Where it has changed more than
+    /// once it is the latest one, which may be the one that was told last.
     ///
     /// Cancel-safe: a dropped call has told nothing.
     #[allow(clippy::should_implement_trait, reason = "it is awaited; only `iter` blocks")]
@@ -39,7 +40,7 @@ impl StatusWatch {
         Next::new(self)
     }
 
-    /// Waits until the client stands there; `false` when the client is gone before.
+    /// Waits until the client stands there, which it may do already; `false` when the client is gone before.
     ///
     /// Cancel-safe.
     pub fn wait_for(&mut self, status: Status) -> WaitFor<'_> {
@@ -63,6 +64,10 @@ impl Future for WaitFor<'_> {
     type Output = bool;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<bool> {
+        // It may stand there since a call that has told it already.
+        if self.watch.shared.status.get() == self.status {
+            return Poll::Ready(true);
+        }
         while let Some(current) = ready!(self.watch.poll(cx)) {
             if current == self.status {
                 return Poll::Ready(true);

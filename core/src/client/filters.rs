@@ -120,6 +120,7 @@ impl ClientCore {
         };
         let op = self.accept(Op::SetFilters);
         if let Some(registration) = self.registry.by_id.get_mut(&id) {
+            registration.undo = None;
             registration.filter_changes.push_back((Some(op), change));
         }
         self.advance_filters(id);

@@ -50,6 +50,8 @@ pub(super) struct Registration {
     waiters: Ops,
     /// The request whose answer will decide, if one is on its way.
     latest: Option<u64>,
+    /// The command that alone wants what is desired, and what was desired before it; nothing: no subscription.
+    pub(super) undo: Option<(OpId, Option<Effective>)>,
     /// Filter changes not yet sent, in order.
     pub(super) filter_changes: VecDeque<(Option<OpId>, FilterChange)>,
     /// Messages delivered since the application subscribed last.
@@ -141,7 +143,7 @@ impl Registry {
         self.by_topic.hasher().hash_one(text)
     }
 
-    fn insert(&mut self, id: SubscriptionId, topic: Arc<str>, desired: Effective) {
+    fn insert(&mut self, id: SubscriptionId, topic: Arc<str>, desired: Effective, op: OpId) {
         self.by_topic.insert(topic.clone(), id);
         let registration = Registration {
             topic,
@@ -150,6 +152,7 @@ impl Registry {
             live: false,
             waiters: Ops::new(),
             latest: None,
+            undo: Some((op, None)),
             filter_changes: VecDeque::new(),
             seen: Seen::default(),
         };
@@ -202,7 +205,7 @@ impl ClientCore {
         let ready = self.link_is_ready();
         let Some((_, id)) = self.registry.find(&subscribe.topic) else {
             let id = SubscriptionId(self.id());
-            self.registry.insert(id, subscribe.topic.into(), desired);
+            self.registry.insert(id, subscribe.topic.into(), desired, op);
             self.request_or_wait(id, op);
             return Ok(op);
         };
@@ -210,7 +213,8 @@ impl ClientCore {
         self.supersede_filter_changes(id);
         let Some(registration) = self.registry.by_id.get_mut(&id) else { return Ok(op) };
         let same = registration.desired == desired && !changing;
-        registration.desired = desired;
+        let before = mem::replace(&mut registration.desired, desired);
+        registration.undo = if same { None } else { Some((op, Some(before))) };
         if !ready || !same || subscribe.refresh {
             self.request_or_wait(id, op);
             return Ok(op);
@@ -265,12 +269,19 @@ impl ClientCore {
 
     /// Tells the core that nobody waits for `op` any more, as when a future is dropped.
     ///
-    /// A subscribe that nobody else wants is taken back; any other command goes on. Unknown ids are ignored.
+    /// A subscribe that nobody else wants is taken back, also when its outcome was told and nobody took it; where it
+    /// replaced options that stood, they are put back. Any other command goes on. Unknown ids are ignored.
     pub fn abandon(&mut self, now: Instant, op: OpId) {
         self.observe(now);
-        if self.ops.get(&op).is_none_or(|pending| pending.kind != Op::Subscribe) {
-            return;
+        match self.ops.get(&op) {
+            None => self.undo_subscribe(op),
+            Some(pending) if pending.kind == Op::Subscribe => self.abandon_subscribe(op),
+            Some(_) => return,
         }
+        self.finish_drain();
+    }
+
+    fn abandon_subscribe(&mut self, op: OpId) {
         let abandoned = Error::Rejected(Rejection::Abandoned);
         let waiting =
             self.registry.by_id.iter_mut().find(|(_, registration)| registration.waiters.contains(&op));
@@ -293,9 +304,28 @@ impl ClientCore {
             let joined = |request: &Request| request.is_live_subscribe(id) && !request.ops.is_empty();
             if !self.requests.iter().any(joined) {
                 self.compensate_unwanted(id);
+                self.undo_subscribe(op);
             }
         }
-        self.finish_drain();
+    }
+
+    /// Makes undone what only `op` wanted.
+    fn undo_subscribe(&mut self, op: OpId) {
+        let wanted_by_it =
+            |registration: &Registration| matches!(registration.undo, Some((by, _)) if by == op);
+        let found = self.registry.by_id.iter_mut().find(|(_, registration)| wanted_by_it(registration));
+        let Some((&id, registration)) = found else { return };
+        match registration.undo.take() {
+            Some((_, Some(before))) if before != registration.desired => {
+                registration.live = false;
+                registration.desired = before;
+                if self.link_is_ready() {
+                    self.send_subscribe(id, Ops::new());
+                }
+            }
+            Some((_, None)) => self.take_back(id),
+            _ => {}
+        }
     }
 
     /// What the client is subscribed to, in the order of the first calls.
@@ -472,11 +502,18 @@ impl ClientCore {
         if registration.confirmed.is_some() || !registration.waiters.is_empty() {
             return;
         }
+        self.take_back(id);
+    }
+
+    /// Ends a subscription that nobody wants.
+    fn take_back(&mut self, id: SubscriptionId) {
+        let Some(registration) = self.registry.remove(id) else { return };
         let topic = registration.topic.clone();
-        if let Some(registration) = self.registry.remove(id) {
-            self.settle_undone(registration.into_ops(), &Rejection::Superseded.into());
+        self.settle_undone(registration.into_ops(), &Rejection::Superseded.into());
+        self.check_restored();
+        if self.link_is_ready() {
+            self.send_unsubscribe(topic, Ops::new());
         }
-        self.send_unsubscribe(topic, Ops::new());
     }
 
     /// Makes the new session's subscriptions those that are wanted. What the broker says it restored is believed when

@@ -31,7 +31,7 @@ use std::{
     task::{Poll, Waker},
 };
 
-use nolag_core::{ClientCore, Disconnect, Error, Instant, OpId};
+use nolag_core::{ClientCore, Disconnect, Error, Instant, OpId, Outcome};
 
 pub(crate) use delivery::{Ack, Delivery};
 pub(crate) use dispatch::Job;
@@ -116,12 +116,28 @@ impl Shared {
         // Settles what `action` has done, and sees that time has passed.
         state.turn(self, now);
         let wakers = state.take_wakers();
+        let former = state.take_former_wakers();
         drop(state);
+        drop(former);
         wakers.into_iter().for_each(Waker::wake);
         if self.dispatch.wants_runner() {
             self.start_runner();
         }
         result
+    }
+
+    /// The outcome of an operation, for its future.
+    fn poll_operation(&self, op: OpId, waker: &Waker) -> Poll<Option<Outcome>> {
+        let mut state = self.lock();
+        let outcome = state.poll_operation(op, waker);
+        let former = state.take_former_wakers();
+        drop(state);
+        drop(former);
+        if let Poll::Ready(Some(Outcome::Failed(_))) = outcome {
+            // It may have waited for this.
+            self.mailbox.wake_pump();
+        }
+        outcome
     }
 
     /// A place for one more callback.

@@ -27,7 +27,7 @@ impl Operation {
     }
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
-        let outcome = self.handle.shared.lock().waiters.poll(self.op, cx.waker());
+        let outcome = self.handle.shared.poll_operation(self.op, cx.waker());
         outcome.map(|outcome| {
             self.finished = true;
             // Only a future polled after its end finds nothing.

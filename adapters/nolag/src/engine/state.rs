@@ -43,6 +43,8 @@ pub(crate) struct State {
     had_session: bool,
     /// Whether a call of `connect` returns the failure that makes the client give up.
     failure_returned: bool,
+    /// That failure, until the call has taken it.
+    returned_failure: Option<Error>,
     /// Messages that nobody listened to.
     pub(crate) unheard: u64,
     /// What the pump must do.
@@ -69,6 +71,7 @@ impl State {
             pump_lost: None,
             had_session: false,
             failure_returned: false,
+            returned_failure: None,
             unheard: 0,
             actions: VecDeque::new(),
             lingering: 0,
@@ -82,6 +85,7 @@ impl State {
     }
 
     pub(super) fn connect(&mut self, now: Instant) -> Result<OpId, Error> {
+        self.returned_failure = None;
         match &self.invalid {
             Some(error) => Err(error.clone()),
             None => self.core.connect(now),
@@ -100,10 +104,15 @@ impl State {
         for mail in self.mailbox.take() {
             match mail {
                 Mail::Ack(msg_id) => self.core.ack(now, &msg_id),
-                Mail::Abandon(op) => {
-                    self.waiters.abandon(op);
-                    self.core.abandon(now, op);
-                }
+                Mail::Abandon(op) => match self.waiters.abandon(op) {
+                    // What was told to nobody is told to all.
+                    Some(Outcome::Failed(_)) => {
+                        let cause = self.returned_failure.take();
+                        cause.into_iter().for_each(|cause| report(shared, ErrorEvent::GaveUp { cause }));
+                    }
+                    Some(Outcome::Subscribed { .. }) | None => self.core.abandon(now, op),
+                    Some(_) => {}
+                },
                 Mail::Leave => {
                     let op = self.core.disconnect(now, Disconnect::Drain(shared.options.drain_timeout));
                     self.waiters.insert(op, Waiter::Nobody);
@@ -134,6 +143,19 @@ impl State {
 
     pub(super) fn take_wakers(&mut self) -> Vec<Waker> {
         mem::take(&mut self.wakers)
+    }
+
+    /// Those that are to be dropped when the lock is released.
+    pub(super) fn take_former_wakers(&mut self) -> Vec<Waker> {
+        mem::take(&mut self.waiters.former)
+    }
+
+    pub(super) fn poll_operation(&mut self, op: OpId, waker: &Waker) -> Poll<Option<Outcome>> {
+        let polled = self.waiters.poll(op, waker);
+        if let Poll::Ready(Some(Outcome::Failed(_))) = polled {
+            self.returned_failure = None;
+        }
+        polled
     }
 
     /// When the state must be turned at the latest.
@@ -183,6 +205,8 @@ impl State {
                 let returned = mem::take(&mut self.failure_returned);
                 if mem::take(&mut self.had_session) || !returned {
                     report(ErrorEvent::GaveUp { cause });
+                } else {
+                    self.returned_failure = Some(cause);
                 }
             }
             Event::Hydration { topic, data } => {
@@ -306,9 +330,13 @@ impl State {
 
     // ---- the pump and those who wait for it ----
 
-    /// Whether the pump has nothing left to do.
+    /// Whether the pump has nothing left to do. It stays for a failure that a call is to return: only it reads the note
+    /// that nobody waits for that call any more.
     pub(super) fn is_idle(&self) -> bool {
-        self.core.status() == Status::Disconnected && self.actions.is_empty() && self.lingering == 0
+        self.core.status() == Status::Disconnected
+            && self.actions.is_empty()
+            && self.lingering == 0
+            && self.returned_failure.is_none()
     }
 
     /// The pump was ended from outside: nothing can be finished any more.
@@ -343,7 +371,9 @@ impl State {
         if self.lingering == 0 {
             return Poll::Ready(());
         }
-        self.linger_wakers.push(waker.clone());
+        if !self.linger_wakers.iter().any(|known| known.will_wake(waker)) {
+            self.linger_wakers.push(waker.clone());
+        }
         Poll::Pending
     }
 }

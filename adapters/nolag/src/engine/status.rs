@@ -46,6 +46,10 @@ impl StatusCell {
         wakers.into_iter().for_each(Waker::wake);
     }
 
+    pub(crate) fn get(&self) -> Status {
+        lock(&self.0).status
+    }
+
     pub(crate) fn add_watch(&self) -> u64 {
         let mut inner = lock(&self.0);
         let id = inner.next_watch;
@@ -55,7 +59,9 @@ impl StatusCell {
     }
 
     pub(crate) fn remove_watch(&self, id: u64) {
-        lock(&self.0).watches.remove(&id);
+        // A waker is the application's, and may call the client when it is dropped.
+        let former = lock(&self.0).watches.remove(&id);
+        drop(former);
     }
 
     pub(crate) fn poll_watch(&self, id: u64, seen: &mut Option<u64>, waker: &Waker) -> Poll<Option<Status>> {
@@ -67,7 +73,9 @@ impl StatusCell {
         if inner.closed {
             return Poll::Ready(None);
         }
-        inner.watches.insert(id, Some(waker.clone()));
+        let former = inner.watches.insert(id, Some(waker.clone()));
+        drop(inner);
+        drop(former);
         Poll::Pending
     }
 }

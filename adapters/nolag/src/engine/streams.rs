@@ -57,7 +57,10 @@ impl StreamBuffer {
             if inner.ended {
                 return (Poll::Ready(None), false);
             }
-            inner.waker = Some(waker.clone());
+            // It is the application's, and may call the client when it is dropped.
+            let former = inner.waker.replace(waker.clone());
+            drop(inner);
+            drop(former);
             return (Poll::Pending, false);
         };
         inner.bytes -= delivery.bytes();

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    mem,
     sync::Arc,
     task::{Poll, Waker},
 };
@@ -32,6 +33,8 @@ pub(crate) struct Waiters {
     settled: BTreeMap<OpId, Outcome>,
     /// Who waits until everything up to an operation is settled.
     flushes: Vec<(OpId, Waker)>,
+    /// Wakers that are not needed any more. They are the application's, so they are dropped where no lock is held.
+    pub(super) former: Vec<Waker>,
 }
 
 impl Waiters {
@@ -68,7 +71,7 @@ impl Waiters {
     pub(super) fn poll(&mut self, op: OpId, waker: &Waker) -> Poll<Option<Outcome>> {
         if let Some(Waiter::Future(known)) = self.pending.get_mut(&op) {
             if !known.as_ref().is_some_and(|known| known.will_wake(waker)) {
-                *known = Some(waker.clone());
+                self.former.extend(known.replace(waker.clone()));
             }
             return Poll::Pending;
         }
@@ -85,7 +88,9 @@ impl Waiters {
         if self.pending.first_key_value().is_none_or(|(oldest, _)| *oldest > op) {
             return Poll::Ready(());
         }
-        self.flushes.push((op, waker.clone()));
+        if !self.flushes.iter().any(|(last, known)| *last == op && known.will_wake(waker)) {
+            self.flushes.push((op, waker.clone()));
+        }
         Poll::Pending
     }
 
@@ -99,11 +104,13 @@ impl Waiters {
         self.pending.values().any(|waiter| matches!(waiter, Waiter::Future(_)))
     }
 
-    /// Forgets a future that was dropped.
-    pub(super) fn abandon(&mut self, op: OpId) {
-        self.settled.remove(&op);
+    /// Forgets a future that was dropped; gives the outcome that it did not take.
+    pub(super) fn abandon(&mut self, op: OpId) -> Option<Outcome> {
         if let Some(waiter) = self.pending.get_mut(&op) {
-            *waiter = Waiter::Nobody;
+            if let Waiter::Future(waker) = mem::replace(waiter, Waiter::Nobody) {
+                self.former.extend(waker);
+            }
         }
+        self.settled.remove(&op)
     }
 }
