@@ -435,7 +435,7 @@ impl Options {
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn roots(mut self, roots: Roots) -> Self {
-        self.tls.roots = roots;
+        self.tls.change().roots = roots;
         self
     }
 
@@ -446,7 +446,7 @@ impl Options {
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn root_certificates(mut self, pem: impl AsRef<[u8]>) -> Self {
-        self.tls.extra_roots.push(pem.as_ref().to_vec());
+        self.tls.change().extra_roots.push(pem.as_ref().to_vec());
         self
     }
 
@@ -457,7 +457,7 @@ impl Options {
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn client_certificate(mut self, chain_pem: impl AsRef<[u8]>, key_pem: impl AsRef<[u8]>) -> Self {
-        self.tls.identity = Some((chain_pem.as_ref().to_vec(), key_pem.as_ref().to_vec()));
+        self.tls.change().identity = Some((chain_pem.as_ref().to_vec(), key_pem.as_ref().to_vec()));
         self
     }
 
@@ -467,7 +467,7 @@ impl Options {
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn crypto_provider(mut self, provider: impl Into<Arc<rustls::crypto::CryptoProvider>>) -> Self {
-        self.tls.provider = Some(provider.into());
+        self.tls.change().provider = Some(provider.into());
         self
     }
 

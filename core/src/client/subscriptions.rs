@@ -1,6 +1,7 @@
 //! Subscriptions: one per topic, kept across reconnects, confirmed by the broker.
 
 use alloc::{
+    boxed::Box,
     collections::{BTreeMap, BTreeSet, VecDeque},
     string::{String, ToString},
     sync::Arc,
@@ -61,7 +62,8 @@ pub(super) struct Registration {
 /// What the client is subscribed to, by id and by topic.
 #[derive(Debug)]
 pub(super) struct Registry {
-    pub(super) by_id: BTreeMap<SubscriptionId, Registration>,
+    // Boxed: a map makes room for eleven entries at once.
+    pub(super) by_id: BTreeMap<SubscriptionId, Box<Registration>>,
     by_topic: HashMap<Arc<str>, SubscriptionId, FixedState>,
     /// Topics refused last on this connection.
     refused: VecDeque<Arc<str>>,
@@ -156,7 +158,7 @@ impl Registry {
             filter_changes: VecDeque::new(),
             seen: Seen::default(),
         };
-        self.by_id.insert(id, registration);
+        self.by_id.insert(id, Box::new(registration));
     }
 
     pub(super) fn connection_lost(&mut self) {
@@ -180,7 +182,7 @@ impl Registry {
         let registration = self.by_id.remove(&id)?;
         self.unrestored.remove(&id);
         self.by_topic.remove(&registration.topic);
-        Some(registration)
+        Some(*registration)
     }
 }
 

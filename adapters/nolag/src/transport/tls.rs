@@ -17,8 +17,15 @@ use super::{Io, fault, invalid};
 use crate::options::Roots;
 
 /// What [`Options`](crate::Options) say about TLS.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct TlsOptions {
+    chosen: Chosen,
+    /// What is made of it, once for all clones: roots are large.
+    built: Arc<OnceLock<Arc<ClientConfig>>>,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Chosen {
     pub(crate) provider: Option<Arc<CryptoProvider>>,
     pub(crate) roots: Roots,
     /// PEM texts.
@@ -27,12 +34,26 @@ pub(crate) struct TlsOptions {
     pub(crate) identity: Option<(Vec<u8>, Vec<u8>)>,
 }
 
+impl Default for TlsOptions {
+    fn default() -> Self {
+        static DEFAULT: OnceLock<Arc<OnceLock<Arc<ClientConfig>>>> = OnceLock::new();
+        Self { chosen: Chosen::default(), built: DEFAULT.get_or_init(Arc::default).clone() }
+    }
+}
+
 impl TlsOptions {
-    fn is_default(&self) -> bool {
-        self.provider.is_none()
-            && self.roots == Roots::default()
-            && self.extra_roots.is_empty()
-            && self.identity.is_none()
+    /// Chooses something else.
+    pub(crate) fn change(&mut self) -> &mut Chosen {
+        self.built = Arc::default();
+        &mut self.chosen
+    }
+
+    fn client_config(&self) -> Result<Arc<ClientConfig>, Misuse> {
+        if let Some(built) = self.built.get() {
+            return Ok(built.clone());
+        }
+        let config = Arc::new(build(&self.chosen)?);
+        Ok(self.built.get_or_init(|| config).clone())
     }
 }
 
@@ -40,9 +61,9 @@ impl TlsOptions {
 impl fmt::Debug for TlsOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TlsOptions")
-            .field("roots", &self.roots)
-            .field("extra_roots", &self.extra_roots.len())
-            .field("identity", &self.identity.is_some())
+            .field("roots", &self.chosen.roots)
+            .field("extra_roots", &self.chosen.extra_roots.len())
+            .field("identity", &self.chosen.identity.is_some())
             .finish_non_exhaustive()
     }
 }
@@ -59,7 +80,7 @@ impl Tls {
             url: host.into(),
             reason: "the host name cannot be in a certificate".into(),
         })?;
-        Ok(Self { config: client_config(options)?, name })
+        Ok(Self { config: options.client_config()?, name })
     }
 
     /// Performs the handshake, which checks the server's certificate.
@@ -70,20 +91,7 @@ impl Tls {
     }
 }
 
-/// The configuration that the options ask for. All clients with the defaults share one: roots are large.
-fn client_config(options: &TlsOptions) -> Result<Arc<ClientConfig>, Misuse> {
-    static SHARED: OnceLock<Arc<ClientConfig>> = OnceLock::new();
-    if !options.is_default() {
-        return build(options).map(Arc::new);
-    }
-    if let Some(shared) = SHARED.get() {
-        return Ok(shared.clone());
-    }
-    let config = Arc::new(build(options)?);
-    Ok(SHARED.get_or_init(|| config).clone())
-}
-
-fn build(options: &TlsOptions) -> Result<ClientConfig, Misuse> {
+fn build(options: &Chosen) -> Result<ClientConfig, Misuse> {
     let provider = provider(options)?;
     let roots = roots(options)?;
     let config = ClientConfig::builder_with_provider(provider)
@@ -104,7 +112,7 @@ fn build(options: &TlsOptions) -> Result<ClientConfig, Misuse> {
 }
 
 /// The one given, else the process's, else the one compiled in.
-fn provider(options: &TlsOptions) -> Result<Arc<CryptoProvider>, Misuse> {
+fn provider(options: &Chosen) -> Result<Arc<CryptoProvider>, Misuse> {
     if let Some(provider) = options.provider.clone().or_else(|| CryptoProvider::get_default().cloned()) {
         return Ok(provider);
     }
@@ -119,7 +127,7 @@ fn provider(options: &TlsOptions) -> Result<Arc<CryptoProvider>, Misuse> {
     ))
 }
 
-fn roots(options: &TlsOptions) -> Result<RootCertStore, Misuse> {
+fn roots(options: &Chosen) -> Result<RootCertStore, Misuse> {
     let mut roots = RootCertStore::empty();
     match options.roots {
         #[cfg(feature = "webpki-roots")]
