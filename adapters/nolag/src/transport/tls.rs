@@ -71,7 +71,7 @@ impl Tls {
 }
 
 /// The configuration that the options ask for. All clients with the defaults share one: roots are large.
-fn client_config(options: &TlsOptions) -> Result<Arc<ClientConfig>, Misuse> {
+pub(crate) fn client_config(options: &TlsOptions) -> Result<Arc<ClientConfig>, Misuse> {
     static SHARED: OnceLock<Arc<ClientConfig>> = OnceLock::new();
     if !options.is_default() {
         return build(options).map(Arc::new);
@@ -81,6 +81,15 @@ fn client_config(options: &TlsOptions) -> Result<Arc<ClientConfig>, Misuse> {
     }
     let config = Arc::new(build(options)?);
     Ok(SHARED.get_or_init(|| config).clone())
+}
+
+/// For what cannot be without a configuration where there is none to use: every server is refused.
+#[cfg(feature = "rest")]
+pub(crate) fn trust_nobody(options: &TlsOptions) -> Result<ClientConfig, Misuse> {
+    let config = ClientConfig::builder_with_provider(provider(options)?)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| invalid("crypto_provider", error.to_string()))?;
+    Ok(config.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
 }
 
 fn build(options: &TlsOptions) -> Result<ClientConfig, Misuse> {
