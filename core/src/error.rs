@@ -176,7 +176,7 @@ pub enum TransportErrorKind {
     Proxy(Option<u16>),
     /// The host name has no address.
     Resolve,
-    /// Opening the connection took too long.
+    /// It took too long: opening the connection, or a request over HTTP.
     Timeout,
     /// The TLS handshake failed, for example because a certificate does not verify.
     Tls,
@@ -415,7 +415,7 @@ impl fmt::Display for TransportError {
             }
             TransportErrorKind::Proxy(None) => f.write_str("the proxy does not connect to the broker")?,
             TransportErrorKind::Resolve => f.write_str("cannot resolve the host name")?,
-            TransportErrorKind::Timeout => f.write_str("connecting took too long")?,
+            TransportErrorKind::Timeout => f.write_str("it took too long")?,
             TransportErrorKind::Tls => f.write_str("TLS failed")?,
             TransportErrorKind::Upgrade(Some(status)) => write!(f, "no WebSocket there, HTTP {status}")?,
             TransportErrorKind::Upgrade(None) => f.write_str("no WebSocket there")?,

@@ -147,6 +147,7 @@
 
 extern crate alloc;
 
+mod actor;
 mod client;
 mod error;
 mod payload;
@@ -154,10 +155,12 @@ mod payload;
 pub mod rest;
 mod rng;
 mod secret;
+mod text_enum;
 mod time;
 mod topic;
 pub mod wire;
 
+pub use actor::ActorType;
 pub use client::{
     AckPolicy, Action, ClientCore, Config, Disconnect, Event, FilterChange, Limits, LobbyChange,
     LobbySnapshot, Message, MessageMeta, OfflinePolicy, OpId, Outcome, OverflowPolicy, PresenceChange,

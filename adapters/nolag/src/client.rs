@@ -6,11 +6,12 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use nolag_core::{ClientCore, Config, Payload, Session, Status, SubscriptionInfo, Token, TokenSource};
+use nolag_core::{
+    ActorType, ClientCore, Config, Payload, Session, Status, SubscriptionInfo, Token, TokenSource,
+};
 use serde::Serialize;
 
 use crate::{
-    actor::ActorType,
     connect::{CloseFuture, ConnectFuture, FlushFuture},
     context::App,
     emit::{Emit, EmitMany},

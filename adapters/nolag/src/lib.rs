@@ -76,11 +76,13 @@
 //!   process's provider or that of `Options::crypto_provider`.
 //! * `webpki-roots` (default): trusts Mozilla's root certificates. `native-roots`: can trust the operating system's,
 //!   with `Options::roots`. Without either only those of `Options::root_certificates` are trusted.
+//! * `rest`: `api`, the REST control plane: apps, rooms, actors, scopes, publishing over HTTP.
 //! * `tracing`: a span per connection, and events of level `DEBUG` about it and its frames, without payloads and tokens.
 
 #![forbid(unsafe_code)]
 
-mod actor;
+#[cfg(feature = "rest")]
+pub mod api;
 mod client;
 mod connect;
 mod context;
@@ -105,7 +107,8 @@ mod transport;
 #[cfg(feature = "blocking")]
 mod wait;
 
-pub use actor::ActorType;
+#[cfg(feature = "rest")]
+pub use api::{ApiOptions, NoLagApi};
 pub use client::{Client, Stats, WeakClient};
 pub use connect::{CloseFuture, ConnectFuture, FlushFuture};
 pub use context::{App, Room};
@@ -114,11 +117,13 @@ pub use event::{Disconnected, ErrorEvent, Hydration, Reconnected, ReplayEvent, R
 pub use handler::{HandlerId, HandlerReturn};
 pub use lobby::Lobby;
 pub use message::{AckHandle, Message, TypedMessage};
+#[cfg(feature = "rest")]
+pub use nolag_core::rest::ApiError as NoLagApiError;
 #[doc(no_inline)]
 pub use nolag_core::{
-    DecodeError, Error, LobbyChange, LobbySnapshot, MessageMeta, Misuse, Op, OverflowPolicy, Payload,
-    PresenceChange, PresenceKind, PresenceMember, ProtocolError, Rejection, ServerError, Session, Status,
-    SubscribeOptions, SubscriptionInfo, Token, TransportError, TransportErrorKind, check_pattern,
+    ActorType, DecodeError, Error, LobbyChange, LobbySnapshot, MessageMeta, Misuse, Op, OverflowPolicy,
+    Payload, PresenceChange, PresenceKind, PresenceMember, ProtocolError, Rejection, ServerError, Session,
+    Status, SubscribeOptions, SubscriptionInfo, Token, TransportError, TransportErrorKind, check_pattern,
     check_segment, check_topic,
     wire::{Dump, Filter, QoS},
 };

@@ -7,8 +7,12 @@ use std::{
 
 use futures_core::Stream;
 use nolag_core::{Error, Rejection};
+#[cfg(feature = "rest")]
+use nolag_core::{TransportError, TransportErrorKind, rest::ApiError};
 use serde::de::DeserializeOwned;
 
+#[cfg(feature = "rest")]
+use crate::api::{ApiCall, Pages};
 use crate::{
     connect::{CloseFuture, ConnectFuture, FlushFuture},
     emit::{Emit, EmitError, EmitFuture, EmitMany, Emitted},
@@ -90,6 +94,31 @@ impl EmitMany {
     /// [`EmitError::Unknown`] with [`Rejection::Abandoned`](crate::Rejection::Abandoned).
     pub fn wait(mut self, timeout: Duration) -> Vec<Result<Emitted, EmitError>> {
         wait(&mut self, timeout).unwrap_or_else(|| self.outcomes_so_far(unknown))
+    }
+}
+
+#[cfg(feature = "rest")]
+impl<T> ApiCall<T> {
+    /// Waits on this thread for the answer, which comes within the
+    /// [timeout](crate::ApiOptions::timeout) of the options. Otherwise as `.await`.
+    ///
+    /// # Errors
+    /// As of the awaited result.
+    pub fn wait(self) -> Result<T, ApiError> {
+        let (request, limit) = (self.request.clone(), self.limit);
+        // A runtime that has ended meanwhile would never wake this thread.
+        wait(self, limit).unwrap_or_else(|| {
+            let error = TransportError::new(TransportErrorKind::Timeout, "the runtime does not run any more");
+            Err(ApiError::Transport { request, error })
+        })
+    }
+}
+
+#[cfg(feature = "rest")]
+impl<T: Send + 'static> Pages<T> {
+    /// The pages one after the other: each step blocks this thread until the next one is there.
+    pub fn iter(&mut self) -> Iter<'_, Self> {
+        Iter(self)
     }
 }
 

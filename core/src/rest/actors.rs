@@ -6,9 +6,11 @@ use serde::Serialize;
 
 use super::{
     ApiError, Call, Json, ListParams, Method, Page, Path, ResourceStatus, check,
-    json::{self, Fields, Resource, text_enum},
+    json::{self, Fields, Resource},
 };
 use crate::Token;
+
+pub use crate::ActorType;
 
 /// Lists the project's actors.
 ///
@@ -114,26 +116,6 @@ impl ActorUpdate {
     /// Changes nothing yet.
     pub fn new() -> Self {
         Self::with()
-    }
-}
-
-text_enum! {
-    /// The type of an actor.
-    ActorType {
-        /// An AI agent; the broker keeps a session for it while it is away.
-        Agent = "agent",
-        /// A device.
-        Device = "device",
-        /// Somebody who only watches.
-        Observer = "observer",
-        /// Steers agents; the broker keeps a session for it while it is away.
-        Orchestrator = "orchestrator",
-        /// A service.
-        Service = "service",
-        /// A session.
-        Session = "session",
-        /// A person.
-        User = "user",
     }
 }
 

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     ApiError, Call, Json, ListParams, Method, Page, Path, ResourceStatus, check,
-    json::{self, Fields, Resource, text_enum},
+    json::{self, Fields, Resource},
 };
+use crate::text_enum::text_enum;
 
 /// Lists the project's apps.
 ///

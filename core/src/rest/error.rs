@@ -77,6 +77,31 @@ impl ApiError {
         }
     }
 
+    /// The server's words, if it refused with any.
+    pub fn message(&self) -> Option<&str> {
+        match self {
+            Self::Status(error) if !error.message.is_empty() => Some(&error.message),
+            _ => None,
+        }
+    }
+
+    /// The server's id of this error, for its operators.
+    pub fn id(&self) -> Option<&str> {
+        match self {
+            Self::Status(error) => error.id.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The beginning of a body that is not the JSON that was expected, an HTML page for example.
+    pub fn body(&self) -> Option<&str> {
+        match self {
+            Self::Decode { body, .. } => body.as_deref(),
+            Self::Status(error) => error.body.as_deref(),
+            Self::Misuse { .. } | Self::Transport { .. } => None,
+        }
+    }
+
     /// How long the server asks to wait before another attempt.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {

@@ -6,8 +6,9 @@ use serde::Serialize;
 
 use super::{
     ActorType, ApiError, Call, Json, ListParams, Method, Page, Path, ResourceStatus, apps, check,
-    json::{self, Fields, Resource, text_enum},
+    json::{self, Fields, Resource},
 };
+use crate::text_enum::text_enum;
 
 /// Most characters of a grant's role.
 const MAX_ROLE: usize = 100;

@@ -7,6 +7,8 @@ pub(crate) mod blocking;
 mod none;
 #[cfg(any(feature = "async-std", feature = "smol", feature = "blocking"))]
 mod resolve;
+#[cfg(any(feature = "async-std", feature = "smol", feature = "blocking"))]
+pub(crate) mod thread;
 #[cfg(feature = "tokio")]
 mod tokio;
 

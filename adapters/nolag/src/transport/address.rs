@@ -1,4 +1,4 @@
-//! The address of a broker, checked before anything connects to it.
+//! The address of a server, checked before anything connects to it.
 
 use tungstenite::http::Uri;
 
@@ -11,25 +11,40 @@ pub(crate) struct Address {
     /// A name or an IP address, without the brackets of IPv6.
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// The whole address, for the WebSocket handshake.
+    /// The whole address.
     pub(crate) uri: Uri,
 }
 
+/// The schemes of an address: without and with TLS.
+type Schemes = [&'static str; 2];
+
 impl Address {
+    /// Of a WebSocket.
     pub(crate) fn parse(url: &str) -> Result<Self, Misuse> {
+        Self::parse_as(["ws", "wss"], url)
+    }
+
+    /// Of an HTTP server.
+    #[cfg(feature = "rest")]
+    pub(crate) fn parse_http(url: &str) -> Result<Self, Misuse> {
+        Self::parse_as(["http", "https"], url)
+    }
+
+    fn parse_as([plain, secure]: Schemes, url: &str) -> Result<Self, Misuse> {
         let refuse =
             |reason: &str| Misuse::InvalidUrl { url: without_secrets(url).into(), reason: reason.into() };
+        let wrong_scheme = || refuse(&format!("it must start with {plain}:// or {secure}://"));
         if !url.contains("://") {
-            return Err(refuse("it must start with ws:// or wss://"));
+            return Err(wrong_scheme());
         }
         let uri: Uri = url.parse().map_err(|error| refuse(&format!("it is not a URL: {error}")))?;
         let tls = match uri.scheme_str() {
-            Some(scheme) if scheme.eq_ignore_ascii_case("ws") => false,
-            Some(scheme) if scheme.eq_ignore_ascii_case("wss") => true,
-            _ => return Err(refuse("it must start with ws:// or wss://")),
+            Some(scheme) if scheme.eq_ignore_ascii_case(plain) => false,
+            Some(scheme) if scheme.eq_ignore_ascii_case(secure) => true,
+            _ => return Err(wrong_scheme()),
         };
         if tls && !cfg!(feature = "tls") {
-            return Err(refuse("wss:// needs the crate feature `tls`"));
+            return Err(refuse(&format!("{secure}:// needs the crate feature `tls`")));
         }
         let Some(authority) = uri.authority() else { return Err(refuse("it has no host")) };
         if authority.as_str().contains('@') {

@@ -26,12 +26,13 @@ use tungstenite::{
 };
 
 use crate::{options::Options, runtime::Driver};
-use address::Address;
-use proxy::Proxy;
 
-pub(crate) use address::without_secrets;
+pub(crate) use address::{Address, without_secrets};
+pub(crate) use proxy::Proxy;
 #[cfg(feature = "tls")]
 pub(crate) use tls::TlsOptions;
+#[cfg(all(feature = "tls", feature = "rest"))]
+pub(crate) use tls::trust_nobody;
 pub(crate) use websocket::WebSocket;
 
 /// A stream of bytes in both directions: TCP, or TLS over it.
@@ -59,7 +60,7 @@ impl Dial {
     pub(crate) fn new(options: &Options) -> Result<Self, Error> {
         let address = Address::parse(&options.url)?;
         Ok(Self {
-            headers: headers(&options.headers)?,
+            headers: headers(&options.headers, of_the_handshake, "the WebSocket handshake")?,
             proxy: options.proxy.as_deref().map(Proxy::parse).transpose()?,
             #[cfg(feature = "tls")]
             tls: if address.tls { Some(tls::Tls::new(&options.tls, &address.host)?) } else { None },
@@ -143,22 +144,29 @@ fn invalid(option: &'static str, reason: impl Into<Box<str>>) -> Misuse {
     Misuse::InvalidOption { option, reason: reason.into() }
 }
 
-fn headers(given: &[(String, String)]) -> Result<HeaderMap, Misuse> {
+/// The headers that were given. Those that are `reserved` belong to what the words say.
+pub(crate) fn headers(
+    given: &[(String, String)],
+    reserved: fn(&str) -> bool,
+    to: &str,
+) -> Result<HeaderMap, Misuse> {
     let mut headers = HeaderMap::new();
     for (name, value) in given {
         let refuse = |reason: &str| invalid("header", format!("{name:?} {reason}"));
         let name: HeaderName = name.parse().map_err(|_| refuse("is no name of a header"))?;
         let mut value: HeaderValue =
             value.parse().map_err(|_| refuse("has a value that no header can have"))?;
-        let of_the_handshake = ["connection", "host", "upgrade"].contains(&name.as_str())
-            || name.as_str().starts_with("sec-websocket-");
-        if of_the_handshake {
-            return Err(refuse("belongs to the WebSocket handshake"));
+        if reserved(name.as_str()) {
+            return Err(refuse(&format!("belongs to {to}")));
         }
         value.set_sensitive(true);
         headers.append(name, value);
     }
     Ok(headers)
+}
+
+fn of_the_handshake(header: &str) -> bool {
+    ["connection", "host", "upgrade"].contains(&header) || header.starts_with("sec-websocket-")
 }
 
 fn websocket_config(options: &Options) -> WebSocketConfig {

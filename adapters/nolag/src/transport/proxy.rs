@@ -12,7 +12,7 @@ use super::{Io, fault, invalid};
 const MAX_ANSWER: usize = 8 << 10;
 
 /// A proxy and who we are to it.
-pub(super) struct Proxy {
+pub(crate) struct Proxy {
     pub(super) host: String,
     pub(super) port: u16,
     /// The value of `Proxy-Authorization`.
@@ -22,7 +22,7 @@ pub(super) struct Proxy {
 impl Proxy {
     /// `http://host:port`, or `http://user:password@host:port` with percent-encoding. Nothing of it is repeated in
     /// errors: it may hold a password.
-    pub(super) fn parse(url: &str) -> Result<Self, Misuse> {
+    pub(crate) fn parse(url: &str) -> Result<Self, Misuse> {
         let refuse = |reason: &str| invalid("proxy", reason);
         let rest = url.strip_prefix("http://").ok_or_else(|| refuse("it must start with http://"))?;
         let rest = rest.strip_suffix('/').unwrap_or(rest);

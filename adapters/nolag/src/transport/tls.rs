@@ -48,7 +48,8 @@ impl TlsOptions {
         &mut self.chosen
     }
 
-    fn client_config(&self) -> Result<Arc<ClientConfig>, Misuse> {
+    /// The configuration that they ask for.
+    pub(crate) fn client_config(&self) -> Result<Arc<ClientConfig>, Misuse> {
         if let Some(built) = self.built.get() {
             return Ok(built.clone());
         }
@@ -89,6 +90,15 @@ impl Tls {
         let stream = connector.connect(self.name.clone(), stream).await;
         Ok(Box::new(stream.map_err(|error| fault(TransportErrorKind::Tls, "", error))?))
     }
+}
+
+/// For what cannot be without a configuration where there is none to use: every server is refused.
+#[cfg(feature = "rest")]
+pub(crate) fn trust_nobody(options: &TlsOptions) -> Result<ClientConfig, Misuse> {
+    let config = ClientConfig::builder_with_provider(provider(&options.chosen)?)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| invalid("crypto_provider", error.to_string()))?;
+    Ok(config.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
 }
 
 fn build(options: &Chosen) -> Result<ClientConfig, Misuse> {

@@ -89,6 +89,8 @@ impl Api {
         let mut api = Self::default();
         let mut files = Vec::new();
         list(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut files);
+        // REST calls have no client behind them whose state could suffer: see `tests/api/dropping.rs`.
+        files.retain(|file| !file.iter().any(|part| part == "api"));
         for file in files {
             api.read_file(&fs::read_to_string(file).unwrap());
         }
