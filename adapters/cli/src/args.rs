@@ -28,8 +28,8 @@ pub(crate) enum Command {
     /// Runs a development broker until Ctrl-C
     ///
     /// Without options it is the world of the examples: port 8080, the tokens dev-token-alice and dev-token-bob, app
-    /// demo, room general, lobby online; other tokens are refused. It keeps everything in memory. In production use
-    /// Kraken or the NoLag cloud.
+    /// demo, room general, lobby online; other tokens are refused. The REST API is beside it,
+    /// at /v1. Everything is kept in memory, but for what --state keeps. In production use Kraken or the NoLag cloud.
     #[command(after_help = exit::HELP)]
     Dev(DevArgs),
     /// Publishes one message, or one per line with --lines; prints the broker's confirmation
@@ -70,6 +70,9 @@ pub(crate) struct DevArgs {
     /// Accepts every token, each an actor of its own with all grants
     #[arg(long)]
     pub(crate) allow_all: bool,
+    /// Keeps the apps, rooms, actors and scopes made over REST in this file, as JSON; without, they are gone at the end
+    #[arg(long, value_name = "FILE")]
+    pub(crate) state: Option<PathBuf>,
     /// The broker to imitate
     #[arg(long, value_enum, default_value_t = Broker::Kraken010)]
     pub(crate) broker: Broker,

@@ -6,7 +6,7 @@ use crate::{BrokerCore, Profile, Server};
 pub fn startup_banner(server: &Server, profile: Profile) -> String {
     format!(
         "NoLag development broker ({profile}) at {url}\n\
-         For development and tests only: everything is kept in memory, one process, no TLS.\n\
+         For development and tests only: messages are kept in memory, one process, no TLS.\n\
          In production use Kraken, self-hosted, which clusters and can sit on an external MQTT broker, or the NoLag \
          cloud (wss://broker.nolag.app/ws).",
         profile = profile.name(),

@@ -1,10 +1,13 @@
 //! What a broker is started with.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
-use nolag_core::wire::{MAX_DATA_BYTES, MAX_FRAME_BYTES};
+use nolag_core::{
+    Token,
+    wire::{MAX_DATA_BYTES, MAX_FRAME_BYTES},
+};
 
-use crate::{AuthConfig, Profile};
+use crate::{AuthConfig, Profile, control::DEV_API_KEY};
 
 /// Configuration of a [`BrokerCore`](crate::BrokerCore).
 #[derive(Debug, Clone)]
@@ -30,9 +33,23 @@ pub struct BrokerConfig {
     pub seed: u64,
     /// Unix time at [`Instant::ZERO`](nolag_core::Instant::ZERO): the publish limit counts per wall-clock second.
     pub wall_clock: Duration,
+    /// The API key of the control plane. What stands before its dot is no secret.
+    pub api_key: Token,
+    /// Where a [`Server`](crate::Server) keeps what the control plane knows: read at the start, and written after each
+    /// change. Without, it is kept in memory. [`BrokerCore`](crate::BrokerCore) alone does no I/O, and ignores it.
+    ///
+    /// The file is JSON, and for its owner only: tokens are in it as hashes, the API key is not, but webhooks are with
+    /// their headers.
+    pub state_file: Option<PathBuf>,
 }
 
-/// Everything at its default: Kraken 0.10, any token welcome, the usual limits, seed 0, started in 1970.
+impl BrokerConfig {
+    /// The API key unless another is given.
+    pub const DEV_API_KEY: &'static str = DEV_API_KEY;
+}
+
+/// Everything at its default: Kraken 0.10, any token welcome, the usual limits, seed 0, started in 1970, the development
+/// API key, no file.
 impl Default for BrokerConfig {
     fn default() -> Self {
         Self {
@@ -45,15 +62,19 @@ impl Default for BrokerConfig {
             record_frames: false,
             seed: 0,
             wall_clock: Duration::ZERO,
+            api_key: Token::new(DEV_API_KEY),
+            state_file: None,
         }
     }
 }
 
-/// Limits per connection. `None` lifts a limit.
+/// Limits, per connection unless they say otherwise. `None` lifts a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Publishes in one wall-clock second; more are refused with 42910.
     pub publishes_per_second: Option<u32>,
+    /// Messages over HTTP in one wall-clock second, for all connections together; more are refused with 42910.
+    pub http_publishes_per_second: Option<u32>,
     /// Packed bytes of `data`; more is refused with 42930.
     pub max_data_bytes: Option<usize>,
     /// Bytes of one WebSocket message; more closes with 1009.
@@ -74,6 +95,7 @@ impl Limits {
     /// than 64 MiB, and [`BrokerCore`](crate::BrokerCore) says what it remembers at most.
     pub const NONE: Self = Self {
         publishes_per_second: None,
+        http_publishes_per_second: None,
         max_data_bytes: None,
         max_frame_bytes: None,
         idle_timeout: None,
@@ -87,6 +109,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             publishes_per_second: Some(50),
+            http_publishes_per_second: Some(200),
             max_data_bytes: Some(MAX_DATA_BYTES),
             max_frame_bytes: Some(MAX_FRAME_BYTES),
             idle_timeout: Some(Duration::from_secs(60)),

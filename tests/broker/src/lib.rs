@@ -1,7 +1,7 @@
 //! A broker for the NoLag realtime protocol, for development and tests.
 //!
 //! * [`BrokerCore`] is the broker without I/O: bytes, time and a seed go in, frames come out.
-//! * [`Server`] puts it behind a WebSocket server.
+//! * [`Server`] puts it behind a WebSocket server, with the REST control plane beside it.
 //! * [`TestBroker`] is a server for one test, with a recorder of frames and [`Fault`]s on demand.
 //!
 //! It imitates real brokers closely, limits and quirks included; [`Profile`] says which one. It is not for
@@ -12,6 +12,7 @@ mod banner;
 mod blocking;
 mod broker;
 mod config;
+mod control;
 mod fault;
 mod payload;
 mod profile;
@@ -26,6 +27,7 @@ pub use banner::{fault_banner, startup_banner};
 pub use blocking::BlockingTestBroker;
 pub use broker::{BrokerCore, ConnectionId, ConnectionInfo, FaultId, Output};
 pub use config::{BrokerConfig, Limits};
+pub use control::{ApiRequest, ApiResponse, StateError};
 pub use fault::{Direction, Effect, Fault, FaultError};
 /// The time that [`BrokerCore`] is told.
 pub use nolag_core::Instant;

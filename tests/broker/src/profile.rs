@@ -79,6 +79,8 @@ pub struct Rules {
     pub presence_by_scope: bool,
     /// A load-balanced live delivery counts as taken, so that no replay repeats it.
     pub claims_live_deliveries: bool,
+    /// Messages can be published over HTTP.
+    pub publishes_over_http: bool,
     /// Most messages of one replay.
     pub replay_limit: usize,
     /// Revalidation already closes a connection of an organization that is at its limit, not only over it.
@@ -117,6 +119,7 @@ const KRAKEN_0_4: Rules = Rules {
     lobby_events_carry_slug: false,
     presence_by_scope: false,
     claims_live_deliveries: false,
+    publishes_over_http: false,
     replay_limit: 100,
     revalidation_refuses_at_limit: true,
 };
@@ -140,6 +143,7 @@ const KRAKEN_0_10: Rules = Rules {
     lobby_events_carry_slug: false,
     presence_by_scope: true,
     claims_live_deliveries: true,
+    publishes_over_http: true,
     replay_limit: 1100,
     revalidation_refuses_at_limit: false,
 };

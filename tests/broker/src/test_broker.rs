@@ -3,9 +3,10 @@
 use std::{
     net::{Ipv4Addr, SocketAddr},
     panic::Location,
+    path::PathBuf,
 };
 
-use nolag_core::Instant;
+use nolag_core::{Instant, Token};
 use tokio::time;
 
 use crate::{
@@ -46,6 +47,7 @@ use crate::{
 pub struct TestBroker {
     server: Server,
     auth: AuthConfig,
+    api_key: Token,
 }
 
 /// Options of a [`TestBroker`].
@@ -91,6 +93,20 @@ impl TestBrokerBuilder {
         self
     }
 
+    /// Another API key for the control plane than the one for development.
+    #[must_use]
+    pub fn api_key(mut self, api_key: impl Into<Token>) -> Self {
+        self.config.api_key = api_key.into();
+        self
+    }
+
+    /// Keeps what the control plane knows in a file; see [`BrokerConfig::state_file`].
+    #[must_use]
+    pub fn state_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.config.state_file = Some(path.into());
+        self
+    }
+
     /// A fault that is on from the start.
     #[must_use]
     pub fn fault(mut self, fault: Fault) -> Self {
@@ -101,15 +117,15 @@ impl TestBrokerBuilder {
     /// Starts the broker on the current tokio runtime.
     ///
     /// # Panics
-    /// When the system has no free port on the loopback interface.
+    /// When the system has no free port on the loopback interface, or the state file is not usable.
     pub async fn start(mut self) -> TestBroker {
         self.config.record_frames = true;
-        let auth = self.config.auth.clone();
+        let (auth, api_key) = (self.config.auth.clone(), self.config.api_key.clone());
         let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let options = ServerOptions { addr, config: self.config, auth_file: None };
         match Server::bind(options).await {
             Ok(server) => {
-                let broker = TestBroker { server, auth };
+                let broker = TestBroker { server, auth, api_key };
                 // Before anybody knows the address.
                 for fault in self.faults {
                     broker.fault(fault).await;
@@ -138,6 +154,16 @@ impl TestBroker {
     /// The address for clients.
     pub fn url(&self) -> String {
         self.server.url()
+    }
+
+    /// The address of the control plane, `http://127.0.0.1:PORT/v1`.
+    pub fn api_url(&self) -> String {
+        self.server.api_url()
+    }
+
+    /// The API key of the control plane.
+    pub fn api_key(&self) -> &str {
+        self.api_key.expose()
     }
 
     /// A token of the actor `actor_id`.

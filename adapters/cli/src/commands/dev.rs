@@ -42,6 +42,7 @@ pub(crate) async fn run(args: DevArgs) -> Outcome {
         limits: if args.no_limits { Limits::NONE } else { Limits::default() },
         // Clients that come back after a restart must not take new messages for old ones by their ids.
         seed: RandomState::new().build_hasher().finish(),
+        state_file: args.state.clone(),
         ..BrokerConfig::default()
     };
     let options = ServerOptions { addr, config, auth_file: args.auth.clone() };
@@ -64,6 +65,7 @@ pub(crate) async fn run(args: DevArgs) -> Outcome {
     if let Some(faults) = faults {
         say(format_args!("\n{faults}"));
     }
+    say(format_args!("REST API: http://{}/v1, key {}", reachable(addr), BrokerConfig::DEV_API_KEY));
     say(advice(&args, &url));
     if !addr.ip().is_loopback() {
         say(format_args!(

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::topic;
 
@@ -25,6 +25,8 @@ pub(crate) struct Actor {
 /// What an actor may use.
 #[derive(Debug, Clone)]
 pub(crate) enum Grants {
+    /// Whatever the control plane says, from which the actor comes. What is here says nothing.
+    ControlPlane,
     Everything,
     Topics(Vec<TopicGrant>),
 }
@@ -56,7 +58,7 @@ pub(crate) struct LobbyGrant {
 }
 
 /// What a grant allows.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Permission {
     #[default]
@@ -79,6 +81,8 @@ pub(crate) struct Resolved {
     pub(crate) app_id: String,
     /// Known when a grant names the pattern exactly, and its internal topic.
     pub(crate) room_id: Option<String>,
+    /// The change of the control plane that created the room; 0 if it was always there.
+    pub(crate) since: u64,
 }
 
 impl Actor {
@@ -106,6 +110,7 @@ impl Actor {
                 let room_id = pattern.split('/').nth(1).map(String::from);
                 return Some(Resolved { room_id, ..unlisted(pattern, None) });
             }
+            Grants::ControlPlane => return None,
             Grants::Topics(grants) => grants,
         };
         let scoped = self.scope_slug.as_deref().zip(pattern.split_once('/'));
@@ -132,6 +137,7 @@ impl Actor {
     /// The room behind a slug: of several rooms with the same slug the first granted one.
     pub(crate) fn room_id<'a>(&'a self, slug: &'a str) -> Option<&'a str> {
         match &self.grants {
+            Grants::ControlPlane => None,
             Grants::Everything => Some(slug),
             Grants::Topics(grants) => {
                 grants.iter().find(|grant| grant.room_slug.as_deref() == Some(slug))?.room_id.as_deref()
@@ -148,7 +154,11 @@ impl Actor {
 
     /// Every room that a grant names, each once; `None` stands for all rooms.
     pub(crate) fn room_ids(&self) -> Option<BTreeSet<String>> {
-        let Grants::Topics(grants) = &self.grants else { return None };
+        let grants = match &self.grants {
+            Grants::ControlPlane => return Some(BTreeSet::new()),
+            Grants::Everything => return None,
+            Grants::Topics(grants) => grants,
+        };
         Some(grants.iter().filter_map(|grant| grant.room_id.clone()).collect())
     }
 
@@ -156,7 +166,8 @@ impl Actor {
     pub(crate) fn lobby_ids(&self, slug: &str) -> Vec<String> {
         match &self.grants {
             Grants::Everything => vec![format!("lobby-{slug}")],
-            Grants::Topics(_) => {
+            // Lobbies are granted by files only: no REST operation for them is known.
+            Grants::ControlPlane | Grants::Topics(_) => {
                 let lobbies = self.lobbies.iter().filter(|lobby| lobby.slug == slug);
                 lobbies.map(|lobby| lobby.id.clone()).collect()
             }
@@ -167,11 +178,11 @@ impl Actor {
 /// The internal topic of a pattern that no grant names exactly. Apps without an id are known by their slug.
 pub(super) fn unlisted(pattern: &str, app_id: Option<&str>) -> Resolved {
     let app_id = app_id.or_else(|| pattern.split('/').next()).unwrap_or_default();
-    Resolved { base: format!("{app_id}/{pattern}"), app_id: app_id.into(), room_id: None }
+    Resolved { base: format!("{app_id}/{pattern}"), app_id: app_id.into(), room_id: None, since: 0 }
 }
 
 impl Permission {
-    fn allows(self, access: Access) -> bool {
+    pub(crate) fn allows(self, access: Access) -> bool {
         match self {
             Self::PubSub => true,
             Self::Publish => access == Access::Publish,

@@ -212,7 +212,7 @@ mod tests {
                 "activeSubscriptions": ["a/r/t"]}}}"#,
         )
         .unwrap();
-        let actor = auth.validate("t1", 0, false).unwrap().actor;
+        let actor = auth.validate("t1", 0, false, |_| None).unwrap().actor;
         assert_eq!((actor.actor_id.as_str(), actor.max_connections), ("a1", Some(2)));
         assert_eq!(actor.active_subscriptions.as_deref(), Some(b"\x91\xa5a/r/t".as_slice()));
         assert!(auth.dev().is_some());

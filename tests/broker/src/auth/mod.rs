@@ -11,10 +11,10 @@ use std::{collections::BTreeMap, fmt, path::Path, sync::Arc, time::Duration};
 pub use file::AuthError;
 pub use new_actor::NewActor;
 
-pub(crate) use actor::{Access, Actor, Resolved};
+pub(crate) use actor::{Access, Actor, Grants, Permission, Resolved};
 pub(crate) use client_token::Refused;
 
-use actor::{Grants, LobbyGrant, Permission, TopicGrant};
+use actor::{LobbyGrant, TopicGrant};
 use client_token::SigningKey;
 use nolag_core::Token;
 use settings::DevSettings;
@@ -28,6 +28,7 @@ pub struct AuthConfig {
     tokens: Arc<BTreeMap<String, Arc<Actor>>>,
     /// Tokens that are not listed are welcome too.
     allow_all: bool,
+    is_seed_world: bool,
     dev: Option<Arc<serde_json::Value>>,
     settings: Arc<DevSettings>,
 }
@@ -73,7 +74,7 @@ impl AuthConfig {
             };
             (format!("{DEV_TOKEN_PREFIX}{name}"), actor)
         };
-        Self::of_tokens(["alice", "bob"].map(actor))
+        Self { is_seed_world: true, ..Self::of_tokens(["alice", "bob"].map(actor)) }
     }
 
     /// Reads the text of a Kraken `auth.json`. Keys that this broker does not know are ignored.
@@ -147,22 +148,37 @@ impl AuthConfig {
 
     fn of_tokens(actors: impl IntoIterator<Item = (String, Actor)>) -> Self {
         let tokens = actors.into_iter().map(|(token, actor)| (token, Arc::new(actor))).collect();
-        Self { tokens: Arc::new(tokens), allow_all: false, dev: None, settings: Arc::default() }
+        Self {
+            tokens: Arc::new(tokens),
+            allow_all: false,
+            is_seed_world: false,
+            dev: None,
+            settings: Arc::default(),
+        }
     }
 
-    /// The actor of a token, at a Unix time.
+    /// Whether it has what the examples use, so that the control plane should show it.
+    pub(crate) fn is_seed_world(&self) -> bool {
+        self.is_seed_world
+    }
+
+    /// The actor of a token, at a Unix time. `managed` is asked first for the actor that a client token names.
     pub(crate) fn validate(
         &self,
         token: &str,
         unix_now: u64,
         client_tokens: bool,
+        managed: impl FnOnce(&str) -> Option<Result<Arc<Actor>, Refused>>,
     ) -> Result<Validated, Refused> {
         if let Some(actor) = self.tokens.get(token) {
             return Ok(Validated { actor: actor.clone(), expires_at: None });
         }
         if client_tokens && client_token::has_form(token) && !self.settings.signing_keys.is_empty() {
             let (claims, key) = client_token::verify(token, &self.settings.signing_keys, unix_now)?;
-            let actor = self.actor_of_claim(&claims.sub).ok_or(Refused::Denied)?;
+            let actor = match managed(&claims.sub) {
+                Some(actor) => actor?,
+                None => self.actor_of_claim(&claims.sub).ok_or(Refused::Denied)?,
+            };
             if key.project_id.is_some() && key.project_id != actor.project_id {
                 return Err(Refused::Denied);
             }
@@ -218,7 +234,7 @@ mod tests {
     use super::*;
 
     fn actor(auth: &AuthConfig, token: &str) -> Option<Arc<Actor>> {
-        auth.validate(token, 0, true).ok().map(|validated| validated.actor)
+        auth.validate(token, 0, true, |_| None).ok().map(|validated| validated.actor)
     }
 
     #[test]
@@ -248,7 +264,7 @@ mod tests {
         let auth = AuthConfig::from_json(file).unwrap();
         let accepted = |sub: &str, client_tokens| {
             let token = auth.client_token(sub, Duration::from_secs(600)).unwrap();
-            auth.validate(&token, 0, client_tokens)
+            auth.validate(&token, 0, client_tokens, |_| None)
                 .ok()
                 .map(|found| (found.actor.actor_id.clone(), found.expires_at))
         };
@@ -264,6 +280,6 @@ mod tests {
             "dev": {"signingKeys": [{"id": "k", "secret": "s", "projectId": "other"}]}}"#;
         let auth = AuthConfig::from_json(file).unwrap();
         let token = auth.client_token("ann", Duration::from_secs(600)).unwrap();
-        assert_eq!(auth.validate(&token, 0, true).err(), Some(Refused::Denied));
+        assert_eq!(auth.validate(&token, 0, true, |_| None).err(), Some(Refused::Denied));
     }
 }

@@ -63,6 +63,8 @@ pub(super) struct Identity {
     /// When the client token expires, in Unix seconds.
     pub(super) expires_at: Option<u64>,
     pub(super) resume_key: Option<ResumeKey>,
+    /// The last change of the control plane that it knows of: publishes do not find rooms that are newer.
+    pub(super) knows: u64,
 }
 
 /// Counts the publishes of one wall-clock second.
@@ -80,6 +82,16 @@ impl PublishWindow {
         }
         self.count = self.count.saturating_add(1);
         self.count <= limit
+    }
+
+    /// Counts so many more if they stay within the limit; false when they do not.
+    pub(super) fn count_all(&mut self, second: u64, count: u32, limit: u32) -> bool {
+        let before = if self.second == second { self.count } else { 0 };
+        let fits = before.saturating_add(count) <= limit;
+        if fits {
+            *self = Self { second, count: before + count };
+        }
+        fits
     }
 }
 

@@ -196,7 +196,7 @@ impl BrokerCore {
             let frame = super::encode(&ServerFrame::LobbyPresence(LobbyEvent {
                 event: change.event,
                 lobby_id: Some(Text::Str(if self.rules.lobby_events_carry_slug { &slug } else { &id })),
-                room_id: Some(Text::Str(identity.actor.room_slug(&change.room.id))),
+                room_id: Some(Text::Str(self.room_slug(&identity.actor, &change.room.id))),
                 actor_id: Some(change.actor_id),
                 data: change.presence.map_or(RawValue::EMPTY_MAP, as_value),
             }));
@@ -229,7 +229,7 @@ impl BrokerCore {
                 None => {}
             }
         }
-        let slug = |room_id| actor.map_or(room_id, |identity| identity.actor.room_slug(room_id));
+        let slug = |room_id| actor.map_or(room_id, |identity| self.room_slug(&identity.actor, room_id));
         // Two rooms with one slug are one room to the client.
         let rooms: BTreeMap<&str, &String> =
             rooms.iter().map(|room_id| (slug(room_id.as_str()), room_id)).collect();

@@ -2,6 +2,8 @@
 
 mod advertised;
 mod connection;
+mod control;
+mod http_publish;
 mod in_flight;
 mod lobbies;
 mod presence;
@@ -27,11 +29,15 @@ use nolag_core::{
 };
 
 use crate::{
-    AuthConfig, BrokerConfig, Direction, Effect, Limits, RecordedFrame, payload, profile::Rules,
-    random::Random, recorder::Recording,
+    AuthConfig, BrokerConfig, Direction, Effect, Limits, RecordedFrame,
+    control::{ControlPlane, Time},
+    payload,
+    profile::Rules,
+    random::Random,
+    recorder::Recording,
 };
 use advertised::Advertised;
-use connection::{Connection, Held};
+use connection::{Connection, Held, PublishWindow};
 use in_flight::InFlight;
 use lobbies::Lobbies;
 use presence::Rooms;
@@ -126,7 +132,7 @@ pub struct ConnectionInfo {
 /// What it remembers is bounded, per connection: 8 MiB of subscriptions, 1,000 lobbies, one presence, and 16 MiB of
 /// held output. For all connections together: 64 MiB of retained messages, 64 MiB of messages in flight, 64 MiB and
 /// 10,000 messages for durable delivery, 16 MiB of persistent presence, 64 MiB of subscriptions of clients that are
-/// away, 64 MiB of frames that faults delay, and 16 MiB and 10,000 recorded frames. What is over a bound is refused or
+/// away, 64 MiB of frames that faults delay, 16 MiB and 10,000 recorded frames, and 64 MiB of the control plane. What is over a bound is refused or
 /// cut if it is a client's own, and otherwise the oldest goes first.
 ///
 /// ```
@@ -141,6 +147,10 @@ pub struct ConnectionInfo {
 #[derive(Debug)]
 pub struct BrokerCore {
     auth: AuthConfig,
+    control: ControlPlane,
+    /// When something in the control plane ends by itself.
+    control_ends: Option<Instant>,
+    http_publishes: PublishWindow,
     rules: &'static Rules,
     limits: Limits,
     record_messages: bool,
@@ -183,6 +193,9 @@ impl BrokerCore {
     /// A broker without connections.
     pub fn new(config: BrokerConfig, now: Instant) -> Self {
         Self {
+            control: control::plane(&config, now),
+            control_ends: None,
+            http_publishes: PublishWindow::default(),
             auth: config.auth,
             rules: config.profile.rules(),
             limits: config.limits,
@@ -275,7 +288,11 @@ impl BrokerCore {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let idle = self.idle_deadlines.first().map(|(deadline, _)| *deadline);
-        idle.into_iter().chain(self.in_flight.next_arrival()).chain(self.switchboard.next_due()).min()
+        idle.into_iter()
+            .chain(self.control_ends)
+            .chain(self.in_flight.next_arrival())
+            .chain(self.switchboard.next_due())
+            .min()
     }
 
     /// The next thing to do; `None` when everything is done.
@@ -354,7 +371,7 @@ impl BrokerCore {
     }
 
     /// Loses all memory and drops every connection without a close frame, as a broker that is killed and started
-    /// again. Configuration and connection ids go on.
+    /// again. Configuration, connection ids and the control plane, which is another service in production, go on.
     pub fn restart(&mut self, now: Instant) {
         self.advance(now);
         let open: BTreeSet<_> =
@@ -400,14 +417,21 @@ impl BrokerCore {
 
     fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
+        if self.control_ends.is_some_and(|end| end <= self.now) {
+            self.enforce_control();
+        }
         self.deliver_arrived();
         self.resume_delayed();
     }
 
     /// The wall clock in whole seconds.
     fn unix_now(&self) -> u64 {
-        let micros = self.wall_clock.as_micros() + u128::from(self.now.as_micros());
-        u64::try_from(micros / 1_000_000).unwrap_or(u64::MAX)
+        self.time().as_duration().as_secs()
+    }
+
+    /// The wall clock.
+    fn time(&self) -> Time {
+        Time::since_1970(self.wall_clock.saturating_add(Duration::from_micros(self.now.as_micros())))
     }
 
     /// Notes that the client is alive, and whether the message may be looked at.

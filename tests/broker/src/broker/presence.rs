@@ -83,8 +83,8 @@ impl BrokerCore {
         let Some(actor) = connection.identity.as_ref().map(|identity| identity.actor.clone()) else {
             return Ok(());
         };
-        let Some(room_id) = room.as_str().and_then(|slug| actor.room_id(slug)) else { return Ok(()) };
-        let room = Room { id: room_id.into(), scope: actor.presence_scope(self.rules.presence_by_scope) };
+        let Some(room_id) = room.as_str().and_then(|slug| self.room_id(&actor, slug)) else { return Ok(()) };
+        let room = Room { id: room_id, scope: actor.presence_scope(self.rules.presence_by_scope) };
         let presence = self.echo(data)?;
         let actor_id = actor.actor_id.as_str();
         let left =
@@ -130,6 +130,21 @@ impl BrokerCore {
         }
     }
 
+    /// A connection leaves its room if its actor may not be there any more, or sees another part of it.
+    pub(super) fn leave_if_not_allowed(&mut self, conn: ConnectionId) {
+        let Some(connection) = self.connections.get(&conn) else { return };
+        let (Some(identity), Some(present)) = (&connection.identity, &connection.present) else { return };
+        let (actor, present) = (identity.actor.clone(), present.clone());
+        let slug = self.room_slug(&actor, &present.room.id);
+        let same_part = actor.presence_scope(self.rules.presence_by_scope) == present.room.scope;
+        if !same_part || self.room_id(&actor, slug).as_ref() != Some(&present.room.id) {
+            self.leave_room(conn, &present, &actor.actor_id);
+            if let Some(connection) = self.connections.get_mut(&conn) {
+                connection.present = None;
+            }
+        }
+    }
+
     /// Tells the members of the room, and those who observe it through a lobby.
     fn announce(&mut self, change: &Change<'_>) {
         let frame = ServerFrame::Presence(PresenceEvent {
@@ -158,7 +173,7 @@ impl BrokerCore {
         let identity = self.connections.get(&conn).and_then(|connection| connection.identity.as_ref());
         let named = room.as_str().zip(identity);
         let found = named.map(|(slug, identity)| Room {
-            id: identity.actor.room_id(slug).unwrap_or(slug).into(),
+            id: self.room_id(&identity.actor, slug).unwrap_or_else(|| slug.into()),
             scope: identity.actor.presence_scope(self.rules.presence_by_scope),
         });
         let list = match found {

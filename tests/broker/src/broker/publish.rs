@@ -31,9 +31,11 @@ pub(super) struct Published {
     pub(super) topic: String,
     pub(super) data: Bytes,
     pub(super) msg_id: Option<String>,
-    pub(super) actor_id: String,
+    /// An actor, or what it is that published over HTTP.
+    pub(super) sender: String,
+    pub(super) sender_type: &'static str,
     /// Spared its own copy: the publisher with `echo: false`.
-    hidden_from: Option<ConnectionId>,
+    pub(super) hidden_from: Option<ConnectionId>,
 }
 
 impl Published {
@@ -96,26 +98,40 @@ impl BrokerCore {
                 data = unwrap_sender(&data).unwrap_or(data);
             }
         }
-        let actor_id = self.actor_id(conn).unwrap_or_default();
-        let topic = match filter {
-            Some(filter) => format!("{}/{filter}", resolved.base),
-            None => resolved.base,
+        let message = Published {
+            topic: with_filter(resolved.base, filter),
+            data,
+            msg_id,
+            sender: self.actor_id(conn).unwrap_or_default(),
+            sender_type: "actor",
+            hidden_from: (!echo).then_some(conn),
         };
-        let message =
-            Arc::new(Published { topic, data, msg_id, actor_id, hidden_from: (!echo).then_some(conn) });
-        if retain {
-            self.retained.store(message.clone(), self.now);
-        }
-        let number = resolved.room_id.and_then(|room_id| {
-            self.advertised.wake(&room_id);
-            let durable = self.durable_delivery && message.msg_id.is_some();
-            durable.then(|| self.history.keep(room_id, message.clone(), self.now))
-        });
+        let (message, number) = self.keep(message, resolved.room_id, retain);
         if let Some(msg_ref) = reply.msg_ref {
             self.send_frame(conn, &ServerFrame::Published { topic: reply.topic, msg_ref });
         }
         self.deliver(&message, number);
         Ok(())
+    }
+
+    /// Keeps a message as long as it is needed, and wakes who is to be woken. Returns its number in the history, if it
+    /// is there.
+    pub(super) fn keep(
+        &mut self,
+        message: Published,
+        room_id: Option<String>,
+        retain: bool,
+    ) -> (Arc<Published>, Option<u64>) {
+        let message = Arc::new(message);
+        if retain {
+            self.retained.store(message.clone(), self.now);
+        }
+        let number = room_id.and_then(|room_id| {
+            self.advertised.wake(&room_id);
+            let durable = self.durable_delivery && message.msg_id.is_some();
+            durable.then(|| self.history.keep(room_id, message.clone(), self.now))
+        });
+        (message, number)
     }
 
     /// Runs the checks in the profile's order. `None` when the publish was refused and answered.
@@ -147,7 +163,10 @@ impl BrokerCore {
                     let topic = topic.as_str().ok_or(Crash)?;
                     let identity =
                         self.connections.get(&conn).and_then(|connection| connection.identity.as_ref());
-                    resolved = identity.and_then(|identity| identity.actor.resolve(topic, Access::Publish));
+                    resolved = identity.and_then(|identity| {
+                        let resolved = self.resolve(&identity.actor, topic, Access::Publish)?;
+                        (resolved.since <= identity.knows).then_some(resolved)
+                    });
                     if resolved.is_none() {
                         self.refuse_topic(conn, reply.topic, reply.msg_ref);
                         return Ok(None);
@@ -177,7 +196,7 @@ impl BrokerCore {
     }
 
     /// The one filter that a publish goes to.
-    fn publish_filter(&self, map: &FrameMap<'_>) -> Result<Option<String>, &'static str> {
+    pub(super) fn publish_filter(&self, map: &FrameMap<'_>) -> Result<Option<String>, &'static str> {
         const BAD: &str = "filter values are non-empty text without / # + |";
         let strict = self.rules.checks_publish_filters;
         if let Some(filter) = map.present(Key::Filter) {
@@ -206,7 +225,7 @@ impl BrokerCore {
 
     /// Sends a live message to every subscription that wants it, and to one member of each load-balance group.
     /// `number` is the message's place in the history, if it has one.
-    fn deliver(&mut self, message: &Arc<Published>, number: Option<u64>) {
+    pub(super) fn deliver(&mut self, message: &Arc<Published>, number: Option<u64>) {
         let mut encoded = Encoded::new();
         let mut groups: BTreeMap<GroupKey, Vec<Route>> = BTreeMap::new();
         for (conn, topic) in self.routes.candidates(&message.topic) {
@@ -284,9 +303,8 @@ impl BrokerCore {
         only: Option<&BTreeSet<Selector>>,
     ) -> Option<(&Subscription, Option<&'m str>)> {
         let connection = self.connections.get(&conn)?;
-        let own = || {
-            connection.identity.as_ref().is_some_and(|identity| identity.actor.actor_id == message.actor_id)
-        };
+        let own =
+            || connection.identity.as_ref().is_some_and(|identity| identity.actor.actor_id == message.sender);
         if message.hidden_from == Some(conn) || (self.rules.hides_own_messages && own()) {
             return None;
         }
@@ -343,9 +361,17 @@ impl BrokerCore {
             requires_ack: message.msg_id.is_some().then_some(true),
             filter,
             is_replay,
-            from: self.rules.stamps_sender.then_some(message.actor_id.as_str()),
-            from_type: self.rules.stamps_sender.then_some("actor"),
+            from: self.rules.stamps_sender.then_some(message.sender.as_str()),
+            from_type: self.rules.stamps_sender.then_some(message.sender_type),
         })
+    }
+}
+
+/// The internal topic of a message: its filter stands below its topic.
+pub(super) fn with_filter(base: String, filter: Option<String>) -> String {
+    match filter {
+        Some(filter) => format!("{base}/{filter}"),
+        None => base,
     }
 }
 

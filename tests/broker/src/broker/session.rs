@@ -37,7 +37,6 @@ impl BrokerCore {
             .rules
             .remembers_subscriptions
             .then(|| (actor.actor_id.clone(), map.str(Key::ClientId).and_then(clean_client_id)));
-        let Some(connection) = self.connections.get_mut(&conn) else { return };
         let identity = Identity {
             actor: actor.clone(),
             token,
@@ -45,7 +44,10 @@ impl BrokerCore {
             validated: self.now,
             expires_at,
             resume_key: resume_key.clone(),
+            knows: self.control.revision(),
         };
+        self.control.note_connected(&actor.actor_id, self.time());
+        let Some(connection) = self.connections.get_mut(&conn) else { return };
         let previous = connection.identity.replace(identity).and_then(|identity| identity.resume_key);
         if let Some(key) = &resume_key {
             self.resume.hold(key, reconnect, self.now);
@@ -79,6 +81,7 @@ impl BrokerCore {
     pub(super) fn reauthenticate(&mut self, conn: ConnectionId, map: &FrameMap<'_>) {
         let Some(token) = map.get(Key::Token) else { return };
         let validated = self.validate(token);
+        let knows = self.control.revision();
         let Some(identity) =
             self.connections.get_mut(&conn).and_then(|connection| connection.identity.as_mut())
         else {
@@ -95,6 +98,7 @@ impl BrokerCore {
                     validated: self.now,
                     expires_at,
                     resume_key: identity.resume_key.take(),
+                    knows,
                 };
                 Ok(expires_at)
             }
@@ -122,7 +126,7 @@ impl BrokerCore {
             identity.filter(|identity| self.now.saturating_since(identity.validated) >= REVALIDATE_AFTER);
         let Some(identity) = due else { return };
         let token = identity.token.expose();
-        let Ok(found) = self.auth.validate(token, self.unix_now(), self.rules.client_tokens) else {
+        let Ok(found) = self.check_token(token) else {
             return self.end(conn, 4001, "token_revoked");
         };
         let actor = found.actor;
@@ -132,10 +136,12 @@ impl BrokerCore {
         if actor.max_connections.is_some_and(|max| full(max as usize)) {
             return self.end(conn, 4002, "connection_limit_reached");
         }
+        let knows = self.control.revision();
         if let Some(identity) =
             self.connections.get_mut(&conn).and_then(|connection| connection.identity.as_mut())
         {
             identity.actor = actor;
+            identity.knows = knows;
             identity.validated = self.now;
         }
     }
@@ -147,7 +153,7 @@ impl BrokerCore {
 
     fn validate(&self, token: RawValue<'_>) -> Result<(Token, Validated), &'static str> {
         let token = token.as_str().ok_or("access_denied")?;
-        match self.auth.validate(token, self.unix_now(), self.rules.client_tokens) {
+        match self.check_token(token) {
             Ok(validated) => Ok((Token::new(token), validated)),
             Err(Refused::Denied) => Err("access_denied"),
             Err(Refused::Expired) => Err("token_expired"),

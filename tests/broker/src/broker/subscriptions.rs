@@ -150,7 +150,8 @@ impl BrokerCore {
         let Some(connection) = self.connections.get(&conn) else { return Err(Refusal::UnknownTopic) };
         let Some(identity) = &connection.identity else { return Err(Refusal::UnknownTopic) };
         let actor = &identity.actor;
-        let resolved = actor.resolve(request.topic, Access::Subscribe).ok_or(Refusal::UnknownTopic)?;
+        let resolved = self.resolve(actor, request.topic, Access::Subscribe).ok_or(Refusal::UnknownTopic)?;
+        let is_news = resolved.since > identity.knows;
         let group = request.group.as_ref().map(|group| {
             let prefix = format!("{}_{}_", actor.project_id.as_deref().unwrap_or_default(), resolved.app_id);
             match group {
@@ -177,6 +178,9 @@ impl BrokerCore {
         let topic: Arc<str> = request.topic.into();
         self.routes.insert(&subscription.base, conn, topic.clone());
         self.put_subscription(conn, topic, subscription);
+        if is_news {
+            self.learn_changes(conn);
+        }
         Ok(())
     }
 
@@ -188,17 +192,14 @@ impl BrokerCore {
         topic: &str,
         error: &'static str,
     ) -> Result<(), Refusal> {
-        let connection = self.connections.get_mut(&conn);
-        let Some((connection, actor)) = connection.and_then(|connection| {
-            let actor = connection.identity.as_ref()?.actor.clone();
-            Some((connection, actor))
-        }) else {
-            return Err(Refusal::UnknownTopic);
-        };
-        if actor.resolve(topic, Access::Subscribe).is_none() {
+        let identity = self.connections.get(&conn).and_then(|connection| connection.identity.as_ref());
+        let resolved = identity.and_then(|identity| self.resolve(&identity.actor, topic, Access::Subscribe));
+        if resolved.is_none() {
             return Err(Refusal::UnknownTopic);
         }
-        if let Some(subscription) = connection.subscriptions.get_mut(topic) {
+        let connection = self.connections.get_mut(&conn);
+        if let Some(subscription) = connection.and_then(|connection| connection.subscriptions.get_mut(topic))
+        {
             self.groups.leave(subscription);
             subscription.live.clear();
         }
@@ -210,7 +211,7 @@ impl BrokerCore {
         now.saturating_sub(less).saturating_add(more) <= MAX_SUBSCRIPTION_BYTES
     }
 
-    fn drop_subscription(&mut self, conn: ConnectionId, topic: &str) {
+    pub(super) fn drop_subscription(&mut self, conn: ConnectionId, topic: &str) {
         let Some(connection) = self.connections.get_mut(&conn) else { return };
         let Some((topic, subscription)) = connection.subscriptions.remove_entry(topic) else { return };
         connection.subscription_bytes -= subscription.size(&topic);

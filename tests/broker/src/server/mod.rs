@@ -1,7 +1,9 @@
 //! The broker behind a WebSocket server.
 
+mod api;
 mod auth_file;
 mod connection;
+mod state_file;
 mod task;
 
 use std::{
@@ -16,7 +18,7 @@ use axum::{
     extract::{State, WebSocketUpgrade},
     http::header::CONTENT_TYPE,
     response::{IntoResponse, Response},
-    routing::get,
+    routing::{any, get},
     serve::ListenerExt,
 };
 use nolag_core::Instant;
@@ -26,7 +28,8 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::{AuthConfig, AuthError, BrokerConfig, BrokerCore};
+use crate::{AuthConfig, AuthError, BrokerConfig, BrokerCore, StateError};
+use state_file::StateFile;
 use task::{BrokerTask, Call, Event};
 
 /// The port that Kraken listens on.
@@ -60,6 +63,15 @@ impl Default for ServerOptions {
     }
 }
 
+impl ServerOptions {
+    /// Keeps what the control plane knows in a file; see [`BrokerConfig::state_file`].
+    #[must_use]
+    pub fn state_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.config.state_file = Some(path.into());
+        self
+    }
+}
+
 /// Why a [`Server`] did not start.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -70,6 +82,20 @@ pub enum ServerError {
     Bind {
         /// The address asked for.
         addr: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file of the control plane is not usable. It was left as it is.
+    State {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: StateError,
+    },
+    /// The file of the control plane cannot be read or written.
+    StateFile {
+        /// The file.
+        path: PathBuf,
         /// What the system says.
         source: io::Error,
     },
@@ -85,6 +111,12 @@ impl fmt::Display for ServerError {
                     "cannot listen on {addr}: {source}; choose another port, or port 0 for any free one"
                 )
             }
+            Self::State { path, source } => {
+                write!(f, "{}: {source}; mend the file, or move it away to begin anew", path.display())
+            }
+            Self::StateFile { path, source } => {
+                write!(f, "cannot keep the control plane in {}: {source}", path.display())
+            }
         }
     }
 }
@@ -93,7 +125,8 @@ impl std::error::Error for ServerError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Auth(error) => Some(error),
-            Self::Bind { source, .. } => Some(source),
+            Self::Bind { source, .. } | Self::StateFile { source, .. } => Some(source),
+            Self::State { source, .. } => Some(source),
         }
     }
 }
@@ -116,7 +149,8 @@ impl fmt::Display for Stopped {
 
 impl std::error::Error for Stopped {}
 
-/// A running broker: WebSocket connections at `/ws`, `{"status":"ok"}` at `/health`.
+/// A running broker: WebSocket connections at `/ws`, the REST control plane under `/v1/`, `{"status":"ok"}` at
+/// `/health`.
 ///
 /// It runs on the tokio runtime that it was started on and stops when dropped, with every connection cut;
 /// [`shutdown`](Self::shutdown) is the polite way.
@@ -145,12 +179,14 @@ impl Server {
     /// Starts listening. Clients can connect as soon as this returns.
     ///
     /// # Errors
-    /// A [`ServerError`] when the auth file is malformed or the address is taken.
+    /// A [`ServerError`] when the auth file or the file of the control plane is not usable, or the address is taken.
     pub async fn bind(mut options: ServerOptions) -> Result<Self, ServerError> {
         let watcher = options.auth_file.map(auth_file::Watcher::new);
         if let Some(watcher) = &watcher {
             options.config.auth = AuthConfig::from_file(watcher.path())?;
         }
+        let state_file = options.config.state_file.clone().map(StateFile::new);
+        let saved = state_file.as_ref().map(StateFile::load).transpose()?.flatten();
         let addr = options.addr;
         let bound = async {
             let listener = TcpListener::bind(addr).await?;
@@ -163,12 +199,23 @@ impl Server {
         let (stop, stopped) = oneshot::channel();
         let (recorded_in_all, recorded) = watch::channel(0);
         let stalled_after = options.config.limits.stalled_reader_timeout;
-        let broker = BrokerTask::new(options.config, inbox, call_inbox, recorded_in_all);
+        let mut broker = BrokerTask::new(options.config, inbox, call_inbox, recorded_in_all);
+        let core = broker.core_mut();
+        match (saved, &state_file) {
+            (Some(state), _) => core.set_control_state(state),
+            // So that a file that cannot be written is noticed now.
+            (None, Some(file)) => file.save(&core.saved_control()).map_err(|source| file.unusable(source))?,
+            (None, None) => {}
+        }
         let broker = Running(tokio::spawn(broker.run(stopped, SHUTDOWN_PATIENCE)));
 
-        let doorway = Doorway { events, stalled_after };
-        let app =
-            Router::new().route("/ws", get(open_socket)).route("/health", get(health)).with_state(doorway);
+        let api = api::Desk::new(calls.clone(), state_file);
+        let app = Router::new()
+            .route("/ws", get(open_socket))
+            .route("/health", get(health))
+            .with_state(Doorway { events, stalled_after })
+            // Also for paths that do not exist: it says so in its own way.
+            .fallback_service(any(api::answer).with_state(api));
         // Small frames, each of which somebody waits for.
         let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
         let listening = tokio::spawn(async move {
@@ -189,6 +236,11 @@ impl Server {
     /// The address for clients, for example `ws://127.0.0.1:8080/ws`.
     pub fn url(&self) -> String {
         format!("ws://{}/ws", self.local_addr)
+    }
+
+    /// The address of the control plane, for example `http://127.0.0.1:8080/v1`.
+    pub fn api_url(&self) -> String {
+        format!("http://{}/v1", self.local_addr)
     }
 
     /// Runs something on the broker between two messages, for example

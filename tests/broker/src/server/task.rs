@@ -78,6 +78,11 @@ impl BrokerTask {
         Self { core, max_queued_bytes, started, events, calls, peers, recorded }
     }
 
+    /// The broker, before it runs.
+    pub(super) fn core_mut(&mut self) -> &mut BrokerCore {
+        &mut self.core
+    }
+
     /// Runs until `stop` is sent; then closes everything and waits for the clients, but not for long.
     pub(super) async fn run(mut self, mut stop: oneshot::Receiver<()>, patience: Duration) {
         loop {

@@ -2,6 +2,10 @@
 
 mod auth;
 mod client_tokens;
+mod control_access;
+mod control_publish;
+mod control_resources;
+mod control_state;
 mod controls;
 mod durable_delivery;
 mod faults;

@@ -2,8 +2,11 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use nolag_broker::{AuthConfig, BrokerConfig, BrokerCore, ConnectionId, Output, Profile};
-use nolag_core::Instant;
+use nolag_broker::{ApiRequest, AuthConfig, BrokerConfig, BrokerCore, ConnectionId, Output, Profile};
+use nolag_core::{
+    Instant,
+    rest::{ApiError, Call, Service},
+};
 use serde_json::{Value, json};
 
 /// Two harbours: everything, wildcards, one-way grants, presets, a scope, and an organization for one.
@@ -62,6 +65,64 @@ impl World {
         let auth = AuthConfig::from_json(file).unwrap();
         let broker = BrokerCore::new(BrokerConfig { auth, ..config }, Instant::ZERO);
         Self { broker, now: Instant::ZERO, inbox: BTreeMap::new(), ends: BTreeMap::new() }
+    }
+
+    /// A broker with the auth of its configuration, as a control plane is used with.
+    pub(crate) fn managed(config: BrokerConfig) -> Self {
+        let broker = BrokerCore::new(config, Instant::ZERO);
+        Self { broker, now: Instant::ZERO, inbox: BTreeMap::new(), ends: BTreeMap::new() }
+    }
+
+    /// Asks the control plane: method and path below `/v1`, with a query if there is one.
+    pub(crate) fn api(&mut self, method: &str, target: &str, body: Value) -> (u16, Value) {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.api_with(Some("Bearer nlg_live_dev.secret"), method, &format!("/v1{target}"), body.as_bytes())
+    }
+
+    /// The same with a header and a body of the test's own.
+    pub(crate) fn api_with(
+        &mut self,
+        authorization: Option<&str>,
+        method: &str,
+        target: &str,
+        body: &[u8],
+    ) -> (u16, Value) {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let request = ApiRequest { method, path, query, authorization, body };
+        let response = self.broker.handle_api(self.now, &request);
+        let body = if response.body.is_empty() { Value::Null } else { response.body.parse().unwrap() };
+        (response.status, body)
+    }
+
+    /// Asks as our own client does, and has it read the answer.
+    pub(crate) fn call<T>(&mut self, call: Result<Call<T>, ApiError>) -> Result<T, ApiError> {
+        let call = call?;
+        let request = call.request();
+        let target = match request.service {
+            Service::ControlPlane => format!("/v1{}", request.target()),
+            _ => request.target(),
+        };
+        let body = request.body.clone().unwrap_or_default();
+        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        let response = self.broker.handle_api(
+            self.now,
+            &ApiRequest {
+                method: request.method.as_str(),
+                path,
+                query,
+                authorization: Some("bearer nlg_live_dev.secret"),
+                body: body.as_bytes(),
+            },
+        );
+        call.parse(response.status, response.body.as_bytes())
+    }
+
+    /// A connection that has authenticated with this token.
+    pub(crate) fn connect_with(&mut self, token: &str) -> ConnectionId {
+        let conn = self.open();
+        let reply = self.ask(conn, json!({"type": "auth", "token": token, "protocolVersion": 2}));
+        assert_eq!(reply[0]["success"], true, "{reply:?}");
+        conn
     }
 
     /// The auth file without some tokens.

@@ -1,5 +1,6 @@
 //! The broker over real sockets.
 
+mod control;
 mod sockets;
 mod test_broker;
 
