@@ -55,17 +55,19 @@ impl Driver for AsyncIo {
     }
 
     fn connect(&self, address: SocketAddr, nodelay: bool) -> BoxFuture<io::Result<Box<dyn Io>>> {
-        Box::pin(async move {
-            let stream = Async::<TcpStream>::connect(address).await?;
-            // A socket that cannot do this still works.
-            let _ = stream.get_ref().set_nodelay(nodelay);
-            Ok(Box::new(stream) as Box<dyn Io>)
-        })
+        Box::pin(async move { Ok(Box::new(open(address, nodelay).await?) as Box<dyn Io>) })
     }
 
     fn lost(&self, _: bool) -> &'static str {
         "its task panicked"
     }
+}
+
+async fn open(address: SocketAddr, nodelay: bool) -> io::Result<Async<TcpStream>> {
+    let stream = Async::<TcpStream>::connect(address).await?;
+    // A socket that cannot do this still works.
+    let _ = stream.get_ref().set_nodelay(nodelay);
+    Ok(stream)
 }
 
 struct AsyncSleep {
@@ -80,5 +82,19 @@ impl Sleep for AsyncSleep {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         Pin::new(&mut self.timer).poll(cx).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_writes_leave_at_once_or_not() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        for nodelay in [true, false] {
+            let stream = async_io::block_on(open(listener.local_addr().unwrap(), nodelay)).unwrap();
+            assert_eq!(stream.get_ref().nodelay().unwrap(), nodelay);
+        }
     }
 }

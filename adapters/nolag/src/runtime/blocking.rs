@@ -66,14 +66,7 @@ impl Driver for Threads {
     }
 
     fn connect(&self, address: SocketAddr, nodelay: bool) -> BoxFuture<io::Result<Box<dyn Io>>> {
-        Box::pin(async move {
-            let mut stream = mio::net::TcpStream::connect(address)?;
-            sleeper(|sleeper| sleeper.register(&mut stream))??;
-            poll_fn(|_| is_connected(&stream)).await?;
-            // A socket that cannot do this still works.
-            let _ = stream.set_nodelay(nodelay);
-            Ok(Box::new(Stream(stream)) as Box<dyn Io>)
-        })
+        Box::pin(async move { Ok(Box::new(Stream::connect(address, nodelay).await?) as Box<dyn Io>) })
     }
 
     fn lost(&self, polled: bool) -> &'static str {
@@ -286,6 +279,17 @@ fn is_connected(stream: &mio::net::TcpStream) -> Poll<io::Result<()>> {
 /// A socket that wakes its thread.
 struct Stream(mio::net::TcpStream);
 
+impl Stream {
+    async fn connect(address: SocketAddr, nodelay: bool) -> io::Result<Self> {
+        let mut stream = mio::net::TcpStream::connect(address)?;
+        sleeper(|sleeper| sleeper.register(&mut stream))??;
+        poll_fn(|_| is_connected(&stream)).await?;
+        // A socket that cannot do this still works.
+        let _ = stream.set_nodelay(nodelay);
+        Ok(Self(stream))
+    }
+}
+
 /// Tries until it is not interrupted. What would block is pending: the thread is woken when it does not any more.
 fn attempt<T>(mut call: impl FnMut() -> io::Result<T>) -> Poll<io::Result<T>> {
     loop {
@@ -319,7 +323,7 @@ impl AsyncWrite for Stream {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
+    use std::{net::TcpListener, sync::mpsc};
 
     use super::*;
 
@@ -377,6 +381,7 @@ mod tests {
             assert_eq!(block_on(inner.pass(), after(Duration::from_millis(1))), None);
             inner.open();
             assert_eq!(block_on(inner.pass(), after(PATIENCE)), Some(()));
+            assert!(sleeper(|_| ()).is_ok(), "the outer one has back what it sleeps with");
             let outer = outer.clone();
             thread::spawn(move || outer.open()).join().unwrap();
         };
@@ -385,6 +390,88 @@ mod tests {
             outer.pass().await;
         };
         assert_eq!(block_on(whole, after(PATIENCE)), Some(()), "the outer one is still woken");
+    }
+
+    #[test]
+    fn a_wake_before_the_first_socket_is_not_lost() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut woken = false;
+        let mut connecting = pin!(Stream::connect(address, true));
+        let future = poll_fn(|cx| {
+            if std::mem::replace(&mut woken, true) {
+                return Poll::Ready(());
+            }
+            // It parks the thread when it has no socket; from here on it has one.
+            cx.waker().wake_by_ref();
+            let _ = connecting.as_mut().poll(cx);
+            Poll::Pending
+        });
+        assert_eq!(block_on(future, after(PATIENCE)), Some(()));
+    }
+
+    #[test]
+    fn a_socket_wakes_its_thread_when_it_can_be_read_and_when_it_can_be_written() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        // More than the system keeps for a reader that does not read.
+        let size = 64 << 20;
+        let (full, is_full) = mpsc::channel();
+        let peer = thread::spawn(move || {
+            let (mut peer, _) = listener.accept().unwrap();
+            is_full.recv().unwrap();
+            let read = io::copy(&mut (&mut peer).take(size as u64), &mut io::sink()).unwrap();
+            peer.write_all(b"thanks").unwrap();
+            read
+        });
+        let talk = async {
+            let mut stream = Stream::connect(address, true).await.unwrap();
+            let (data, mut written) = (vec![7; 1 << 20], 0);
+            let mut answer = [0; 6];
+            poll_fn(|cx| {
+                while written < size {
+                    let polled =
+                        Pin::new(&mut stream).poll_write(cx, &data[..data.len().min(size - written)]);
+                    match polled {
+                        Poll::Ready(count) => written += count.unwrap(),
+                        Poll::Pending => {
+                            let _ = full.send(());
+                            return Poll::Pending;
+                        }
+                    }
+                }
+                Poll::Ready(())
+            })
+            .await;
+            poll_fn(|cx| Pin::new(&mut stream).poll_read(cx, &mut answer)).await.unwrap();
+            answer
+        };
+        assert_eq!(block_on(talk, after(PATIENCE)).as_ref(), Some(b"thanks"));
+        assert_eq!(peer.join().unwrap(), size as u64);
+    }
+
+    #[test]
+    fn small_writes_leave_at_once_or_not() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        for nodelay in [true, false] {
+            let stream = block_on(Stream::connect(address, nodelay), after(PATIENCE)).unwrap().unwrap();
+            assert_eq!(stream.0.nodelay().unwrap(), nodelay);
+        }
+    }
+
+    #[test]
+    fn of_several_timers_the_earliest_wakes() {
+        let threads = Threads::new();
+        let (near, far) = (threads.now() + Duration::from_millis(2), threads.now() + PATIENCE * 10);
+        let (mut first, mut second) = (threads.timer(), threads.timer());
+        let both = poll_fn(|cx| {
+            assert!(second.poll_at(far, cx).is_pending());
+            let rung = first.poll_at(near, cx);
+            assert!(second.poll_at(far, cx).is_pending());
+            rung
+        });
+        assert_eq!(block_on(both, after(PATIENCE)), Some(()));
     }
 
     #[test]
@@ -407,6 +494,14 @@ mod tests {
             thread::park_timeout(PATIENCE);
         }
         assert!(threads.now() >= due);
+        // One helper is enough.
+        let unpark = Arc::new(Unpark(thread::current()));
+        let waker = Waker::from(unpark.clone());
+        let far = threads.now() + PATIENCE;
+        for _ in 0..100 {
+            assert!(theirs.poll_at(far, &mut Context::from_waker(&waker)).is_pending());
+        }
+        assert!(Arc::strong_count(&unpark) <= 3, "{} hold it", Arc::strong_count(&unpark));
     }
 
     #[test]

@@ -150,3 +150,47 @@ impl<S: Sleep> Timer for Alarm<S> {
         }
     }
 }
+
+#[cfg(test)]
+#[cfg(any(feature = "tokio", feature = "async-std", feature = "smol"))]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    /// Rings when it was told to, however early that is.
+    #[derive(Default)]
+    struct Told {
+        set: Vec<Instant>,
+        rings: bool,
+    }
+
+    impl Sleep for Told {
+        fn set(&mut self, at: Instant) {
+            self.set.push(at);
+        }
+
+        fn poll(&mut self, _: &mut Context<'_>) -> Poll<()> {
+            if std::mem::take(&mut self.rings) { Poll::Ready(()) } else { Poll::Pending }
+        }
+    }
+
+    #[test]
+    fn an_alarm_is_set_anew_only_where_it_must_be() {
+        let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let mut alarm = Alarm { sleep: Told::default(), set: None };
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert!(alarm.poll_at(at(5), cx).is_pending());
+        assert!(alarm.poll_at(at(9), cx).is_pending());
+        assert_eq!(alarm.sleep.set, [at(5)], "it will ring early, which is cheaper than to set it");
+        alarm.sleep.rings = true;
+        assert!(alarm.poll_at(at(9), cx).is_pending(), "it rang early");
+        assert_eq!(alarm.sleep.set, [at(5), at(9)]);
+        assert!(alarm.poll_at(at(7), cx).is_pending());
+        assert_eq!(alarm.sleep.set, [at(5), at(9), at(7)], "it would ring late");
+        alarm.sleep.rings = true;
+        assert!(alarm.poll_at(at(7), cx).is_ready());
+        assert!(alarm.poll_at(at(7), cx).is_pending(), "it has rung");
+        assert_eq!(alarm.sleep.set, [at(5), at(9), at(7), at(7)]);
+    }
+}

@@ -57,12 +57,7 @@ impl Driver for Tokio {
     }
 
     fn connect(&self, address: SocketAddr, nodelay: bool) -> BoxFuture<io::Result<Box<dyn Io>>> {
-        Box::pin(async move {
-            let stream = TcpStream::connect(address).await?;
-            // A socket that cannot do this still works.
-            let _ = stream.set_nodelay(nodelay);
-            Ok(Box::new(Stream(stream)) as Box<dyn Io>)
-        })
+        Box::pin(async move { Ok(Box::new(Stream::connect(address, nodelay).await?) as Box<dyn Io>) })
     }
 
     fn lost(&self, polled: bool) -> &'static str {
@@ -104,6 +99,15 @@ impl Sleep for TokioSleep {
 /// tokio's stream with the traits that everything above it uses.
 struct Stream(TcpStream);
 
+impl Stream {
+    async fn connect(address: SocketAddr, nodelay: bool) -> io::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        // A socket that cannot do this still works.
+        let _ = stream.set_nodelay(nodelay);
+        Ok(Self(stream))
+    }
+}
+
 impl AsyncRead for Stream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut buf = ReadBuf::new(buf);
@@ -123,5 +127,19 @@ impl AsyncWrite for Stream {
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn small_writes_leave_at_once_or_not() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        for nodelay in [true, false] {
+            let stream = Stream::connect(listener.local_addr().unwrap(), nodelay).await.unwrap();
+            assert_eq!(stream.0.nodelay().unwrap(), nodelay);
+        }
     }
 }

@@ -210,3 +210,108 @@ impl Phase {
         Self::WORDS.get(usize::from(self.0.load(Ordering::Relaxed))).copied().unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        net::SocketAddr,
+        pin::{Pin, pin},
+        sync::Mutex,
+        task::{Context, Poll, Waker},
+    };
+
+    use nolag_core::Instant;
+
+    use super::*;
+    use crate::{
+        engine::lock,
+        runtime::{BoxFuture, Timer},
+    };
+
+    /// Knows a host of three addresses, of which only the one with this port takes connections.
+    struct Net {
+        takes: u16,
+        tried: Mutex<Vec<u16>>,
+    }
+
+    impl Driver for Net {
+        fn now(&self) -> Instant {
+            Instant::ZERO
+        }
+
+        fn timer(&self) -> Box<dyn Timer> {
+            unreachable!("nothing here has a deadline")
+        }
+
+        fn spawn(&self, _: BoxFuture<()>) -> bool {
+            false
+        }
+
+        fn resolve(&self, _: &str, _: u16) -> BoxFuture<io::Result<Vec<SocketAddr>>> {
+            let addresses = [1, 2, 3].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+            Box::pin(async move { Ok(addresses.into()) })
+        }
+
+        fn connect(&self, address: SocketAddr, _: bool) -> BoxFuture<io::Result<Box<dyn Io>>> {
+            lock(&self.tried).push(address.port());
+            let taken = address.port() == self.takes;
+            Box::pin(async move {
+                if taken {
+                    Ok(Box::new(Nothing) as Box<dyn Io>)
+                } else {
+                    Err(io::ErrorKind::ConnectionRefused.into())
+                }
+            })
+        }
+
+        fn lost(&self, _: bool) -> &'static str {
+            ""
+        }
+    }
+
+    struct Nothing;
+
+    impl AsyncRead for Nothing {
+        fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut [u8]) -> Poll<io::Result<usize>> {
+            Poll::Pending
+        }
+    }
+
+    impl AsyncWrite for Nothing {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Pending
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    /// Which addresses of a host are tried, and what comes of it.
+    fn dial(takes: u16) -> (Vec<u16>, Result<(), TransportError>) {
+        let net = Net { takes, tried: Mutex::default() };
+        let dial = Dial::new(&Options::new("ws://broker/ws")).unwrap();
+        let connected = {
+            let connecting = pin!(connect(&net, &dial, "broker", 80));
+            match connecting.poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(connected) => connected.map(drop),
+                Poll::Pending => panic!("nothing here waits"),
+            }
+        };
+        (lock(&net.tried).clone(), connected)
+    }
+
+    #[test]
+    fn the_addresses_of_a_host_are_tried_in_turn() {
+        assert_eq!(dial(1), (vec![1], Ok(())));
+        assert_eq!(dial(3), (vec![1, 2, 3], Ok(())));
+        let (tried, failed) = dial(9);
+        let error = failed.unwrap_err();
+        assert_eq!((tried, error.kind), (vec![1, 2, 3], TransportErrorKind::Connect));
+        assert!(error.detail.starts_with("127.0.0.1:3: "), "{error}");
+    }
+}

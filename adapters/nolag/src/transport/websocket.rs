@@ -169,7 +169,10 @@ pub(super) fn upgrade_error(error: WsError) -> TransportError {
 #[cfg(test)]
 mod tests {
     use std::{
-        sync::{Arc, Mutex},
+        sync::{
+            Arc, Mutex,
+            atomic::{AtomicBool, Ordering},
+        },
         task::Wake,
     };
 
@@ -190,15 +193,15 @@ mod tests {
         turn: bool,
         /// How many more bytes are taken.
         room: usize,
+        /// Whom to wake: who was made to wait last.
+        waker: Option<Waker>,
     }
 
     impl Trickle {
         /// Every other time it is not ready, and wakes at once.
         fn is_ready(pipe: &mut Pipe, cx: &Context<'_>) -> bool {
             pipe.turn = !pipe.turn;
-            if !pipe.turn {
-                cx.waker().wake_by_ref();
-            }
+            pipe.waker = Some(cx.waker().clone());
             pipe.turn
         }
     }
@@ -250,6 +253,24 @@ mod tests {
         }
     }
 
+    struct Heard(AtomicBool);
+
+    impl Wake for Heard {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Polls with one waker after the other, never ready, and says which of them the peer then wakes.
+    fn who_is_woken<T>(peer: &Trickle, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> [bool; 3] {
+        let heard = [(); 3].map(|()| Arc::new(Heard(AtomicBool::new(false))));
+        for heard in &heard {
+            assert!(poll(&mut Context::from_waker(&Waker::from(heard.clone()))).is_pending());
+        }
+        lock(&peer.0).waker.take().expect("somebody waits").wake();
+        heard.map(|heard| heard.0.load(Ordering::Relaxed))
+    }
+
     struct Ignore;
 
     impl Wake for Ignore {
@@ -278,6 +299,21 @@ mod tests {
         let socket = drive(10_000, |cx| opening.as_mut().poll(cx)).expect("it ends").unwrap();
         lock(&peer.0).from_client.clear();
         (socket, peer)
+    }
+
+    #[test]
+    fn the_last_waker_is_the_one_that_is_woken() {
+        let (mut socket, peer) = opened();
+        assert_eq!(who_is_woken(&peer, |cx| socket.poll_read(cx)), [false, false, true]);
+        lock(&peer.0).room = 0;
+        let mut queue = VecDeque::from([WsMessage::Binary(vec![7; 10].into())]);
+        assert_eq!(who_is_woken(&peer, |cx| socket.poll_write(cx, &mut queue)), [false, false, true]);
+
+        let peer = Trickle::default();
+        let request = Uri::from_static("ws://broker/ws").into_client_request().unwrap();
+        let opening = WebSocket::open(Box::new(peer.clone()), request, WebSocketConfig::default());
+        let mut opening = std::pin::pin!(opening);
+        assert_eq!(who_is_woken(&peer, |cx| opening.as_mut().poll(cx).map(drop)), [false, false, true]);
     }
 
     #[test]
