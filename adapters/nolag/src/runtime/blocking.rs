@@ -334,6 +334,15 @@ mod tests {
         Some(time::Instant::now() + duration)
     }
 
+    /// Fails where only the limit wakes the thread.
+    #[track_caller]
+    fn soon<F: Future>(future: F) -> F::Output {
+        let limit = time::Instant::now() + PATIENCE;
+        let output = block_on(future, Some(limit)).expect("it is ready in time");
+        assert!(time::Instant::now() < limit, "nobody woke it");
+        output
+    }
+
     /// Is ready once it was woken.
     #[derive(Clone, Default)]
     struct Gate(Arc<Mutex<(bool, Option<Waker>)>>);
@@ -343,6 +352,14 @@ mod tests {
             let mut inner = lock(&self.0);
             inner.0 = true;
             inner.1.take().into_iter().for_each(Waker::wake);
+        }
+
+        /// Opens once somebody stands before it.
+        fn open_when_waited_for(&self) {
+            while lock(&self.0).1.is_none() {
+                thread::yield_now();
+            }
+            self.open();
         }
 
         async fn pass(&self) {
@@ -360,9 +377,9 @@ mod tests {
         let gate = Gate::default();
         let opener = thread::spawn({
             let gate = gate.clone();
-            move || gate.open()
+            move || gate.open_when_waited_for()
         });
-        assert_eq!(block_on(gate.pass(), after(PATIENCE)), Some(()));
+        soon(gate.pass());
         opener.join().unwrap();
     }
 
@@ -380,16 +397,16 @@ mod tests {
             // As a handler does that waits.
             assert_eq!(block_on(inner.pass(), after(Duration::from_millis(1))), None);
             inner.open();
-            assert_eq!(block_on(inner.pass(), after(PATIENCE)), Some(()));
+            soon(inner.pass());
             assert!(sleeper(|_| ()).is_ok(), "the outer one has back what it sleeps with");
             let outer = outer.clone();
-            thread::spawn(move || outer.open()).join().unwrap();
+            thread::spawn(move || outer.open_when_waited_for());
         };
         let whole = async {
             both.await;
             outer.pass().await;
         };
-        assert_eq!(block_on(whole, after(PATIENCE)), Some(()), "the outer one is still woken");
+        soon(whole);
     }
 
     #[test]
@@ -407,7 +424,7 @@ mod tests {
             let _ = connecting.as_mut().poll(cx);
             Poll::Pending
         });
-        assert_eq!(block_on(future, after(PATIENCE)), Some(()));
+        soon(future);
     }
 
     #[test]
@@ -446,7 +463,7 @@ mod tests {
             poll_fn(|cx| Pin::new(&mut stream).poll_read(cx, &mut answer)).await.unwrap();
             answer
         };
-        assert_eq!(block_on(talk, after(PATIENCE)).as_ref(), Some(b"thanks"));
+        assert_eq!(&soon(talk), b"thanks");
         assert_eq!(peer.join().unwrap(), size as u64);
     }
 
@@ -455,7 +472,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         for nodelay in [true, false] {
-            let stream = block_on(Stream::connect(address, nodelay), after(PATIENCE)).unwrap().unwrap();
+            let stream = soon(Stream::connect(address, nodelay)).unwrap();
             assert_eq!(stream.0.nodelay().unwrap(), nodelay);
         }
     }
@@ -471,7 +488,7 @@ mod tests {
             assert!(second.poll_at(far, cx).is_pending());
             rung
         });
-        assert_eq!(block_on(both, after(PATIENCE)), Some(()));
+        soon(both);
     }
 
     #[test]
@@ -479,7 +496,7 @@ mod tests {
         let threads = Threads::new();
         let at = || threads.now() + Duration::from_millis(2);
         let (mut ours, due) = (threads.timer(), at());
-        assert_eq!(block_on(poll_fn(|cx| ours.poll_at(due, cx)), after(PATIENCE)), Some(()));
+        soon(poll_fn(|cx| ours.poll_at(due, cx)));
         assert!(threads.now() >= due);
         // A thread that polls by other means is woken by a helper.
         struct Unpark(Thread);
