@@ -306,6 +306,22 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_in_is_bounded_by_frame_and_by_message() {
+        let config = websocket_config(&Options::new("ws://broker/ws").max_inbound_size(1000));
+        assert_eq!((config.max_frame_size, config.max_message_size), (Some(1000), Some(1000)));
+        assert_eq!(config.read_buffer_size, 8 << 10);
+        let config = websocket_config(&Options::new("ws://broker/ws").read_buffer_size(100));
+        assert_eq!(config.read_buffer_size, 100);
+    }
+
+    #[test]
+    fn values_of_headers_are_not_shown() {
+        let headers = headers(&[("x-key".into(), "sesame".into())], of_the_handshake, "it").unwrap();
+        assert_eq!(headers["x-key"], "sesame");
+        assert!(!format!("{headers:?}").contains("sesame"));
+    }
+
+    #[test]
     fn the_addresses_of_a_host_are_tried_in_turn() {
         assert_eq!(dial(1), (vec![1], Ok(())));
         assert_eq!(dial(3), (vec![1, 2, 3], Ok(())));

@@ -150,7 +150,110 @@ fn decode(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        iter,
+        sync::{Arc, Mutex},
+        task::{Context, Poll, Waker},
+    };
+
+    use futures_io::{AsyncRead, AsyncWrite};
+
     use super::*;
+    use crate::engine::lock;
+
+    /// A proxy that says this, whatever it hears.
+    struct Says<I> {
+        bytes: I,
+        heard: Arc<Mutex<Vec<u8>>>,
+    }
+
+    impl<I: Iterator<Item = u8> + Unpin> AsyncRead for Says<I> {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buf: &mut [u8],
+        ) -> Poll<io::Result<usize>> {
+            let mut read = 0;
+            while read < buf.len() {
+                let Some(byte) = self.bytes.next() else { break };
+                buf[read] = byte;
+                read += 1;
+            }
+            Poll::Ready(Ok(read))
+        }
+    }
+
+    impl<I: Unpin> AsyncWrite for Says<I> {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+            // Not all at once.
+            let taken = buf.len().min(7);
+            lock(&self.heard).extend_from_slice(&buf[..taken]);
+            Poll::Ready(Ok(taken))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// Asks a proxy that says this: what it heard, what became of it, and what of its words is left to be read.
+    fn ask(
+        proxy: &str,
+        host: &str,
+        says: impl Iterator<Item = u8> + Send + Unpin + 'static,
+    ) -> (String, Result<(), TransportError>, Vec<u8>) {
+        let heard = Arc::default();
+        let mut stream: Box<dyn Io> = Box::new(Says { bytes: says, heard: Arc::clone(&heard) });
+        let proxy = Proxy::parse(proxy).unwrap();
+        let cx = &mut Context::from_waker(Waker::noop());
+        let Poll::Ready(outcome) = std::pin::pin!(proxy.open_way(&mut stream, host, 443)).poll(cx) else {
+            panic!("nothing here waits")
+        };
+        let mut rest = vec![0; 16];
+        let Poll::Ready(left) = Pin::new(&mut *stream).poll_read(cx, &mut rest) else { panic!() };
+        rest.truncate(left.unwrap());
+        let heard = String::from_utf8(lock(&heard).clone()).unwrap();
+        (heard, outcome, rest)
+    }
+
+    #[test]
+    fn a_way_is_asked_for_by_name_and_what_follows_the_answer_is_the_brokers() {
+        let says = "HTTP/1.1 200 Connection established\r\nVia: here\r\n\r\nbroker";
+        let (heard, outcome, rest) = ask("http://me:pass@proxy:1", "broker", says.bytes());
+        assert_eq!(
+            heard,
+            "CONNECT broker:443 HTTP/1.1\r\nHost: broker:443\r\nProxy-Authorization: Basic bWU6cGFzcw==\r\n\r\n"
+        );
+        assert_eq!((outcome, &rest[..]), (Ok(()), &b"broker"[..]));
+        let (heard, ..) = ask("http://proxy:1", "::1", says.bytes());
+        assert_eq!(heard, "CONNECT [::1]:443 HTTP/1.1\r\nHost: [::1]:443\r\n\r\n");
+    }
+
+    #[test]
+    fn anything_else_than_success_is_told_with_its_status() {
+        for status in [100, 199, 300, 302, 307, 403, 407, 500, 503] {
+            let says = format!("HTTP/1.1 {status} x\r\nLocation: http://other:1\r\n\r\n");
+            let (_, outcome, _) = ask("http://proxy:1", "broker", says.into_bytes().into_iter());
+            assert_eq!(outcome.unwrap_err().kind, TransportErrorKind::Proxy(Some(status)), "{status}");
+        }
+    }
+
+    #[test]
+    fn an_answer_has_an_end_and_is_http() {
+        let endless = "HTTP/1.1 200 OK\r\nX: ".bytes().chain(iter::repeat(b'x'));
+        let (_, outcome, _) = ask("http://proxy:1", "broker", endless);
+        assert!(outcome.unwrap_err().detail.contains("has no end"));
+        for says in
+            ["", "H", "HTTP/1.1 200 OK\r\n", "SSH-2.0\r\n\r\n", "HTTP/1.1\r\n\r\n", "HTTP/1.1 x\r\n\r\n"]
+        {
+            let (_, outcome, _) = ask("http://proxy:1", "broker", says.bytes());
+            assert_eq!(outcome.unwrap_err().kind, TransportErrorKind::Proxy(None), "{says:?}");
+        }
+    }
 
     #[test]
     fn a_proxy_has_a_host_a_port_and_perhaps_credentials() {
