@@ -145,3 +145,24 @@ async fn a_server_that_does_not_encrypt_in_time_is_told() {
     let error = soon(Client::new("token", options).connect()).await.unwrap_err();
     assert!(error.to_string().ends_with("during the TLS handshake"), "{error}");
 }
+
+#[tokio::test]
+async fn the_crypto_provider_that_is_given_is_used() {
+    let server = serve().await;
+    let options = options(&server.url).root_certificates(&server.root);
+    // One that can do nothing.
+    let mut provider = ring::default_provider();
+    provider.cipher_suites.clear();
+    let client = Client::new("token", options.clone().crypto_provider(provider));
+    let error = soon(client.connect()).await.unwrap_err();
+    assert!(
+        matches!(&error, Error::Misuse(Misuse::InvalidOption { option: "crypto_provider", .. })),
+        "{error}"
+    );
+    // One that can do less than usual.
+    let mut provider = ring::default_provider();
+    provider.cipher_suites.truncate(1);
+    let client = Client::new("token", options.crypto_provider(provider));
+    soon(client.connect()).await.unwrap();
+    soon(client.close()).await;
+}

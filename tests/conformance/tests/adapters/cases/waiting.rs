@@ -14,6 +14,7 @@ use crate::{
 pub(super) const CASES: &[Case] = &[
     case!(One, a_thread_may_wait_beside_whatever_the_client_runs_on),
     case!(One, waiting_for_too_long_is_as_dropping_a_future),
+    case!(One, of_many_messages_those_with_an_outcome_are_told),
 ];
 
 /// So long that it is over.
@@ -66,4 +67,21 @@ fn waiting_for_too_long_is_as_dropping_a_future(w: &World) {
     w.frames(&broker, &Expected::from_client("unsubscribe").topic(TOPIC), 1);
     w.wait(client.subscribe(TOPIC)).unwrap();
     w.wait(client.emit(TOPIC, &1)).unwrap();
+}
+
+fn of_many_messages_those_with_an_outcome_are_told(w: &World) {
+    let broker = w.broker();
+    let client = w.connect(&broker, "alice");
+    let (tell, told) = channel();
+    broker.block_on(broker.fault(Fault::drop().on("publish").times(1)));
+    let own = client.clone();
+    let thread = thread::spawn(move || {
+        let many = own.emit_many([1, 2, 3].map(|n| own.emit(TOPIC, &n)));
+        // Long enough for those that are answered, and too short for the one that is not.
+        tell.send(many.wait(Duration::from_secs(3)));
+    });
+    let outcomes = w.receive(&told);
+    thread.join().unwrap();
+    let unknown = EmitError::Unknown(Error::Rejected(Rejection::Abandoned));
+    assert_eq!(outcomes, [Err(unknown), Ok(Emitted::Acked), Ok(Emitted::Acked)]);
 }
