@@ -4,8 +4,9 @@ use std::{fmt::Debug, future::IntoFuture, sync::Weak, thread, time::Duration};
 
 use futures_util::{FutureExt as _, StreamExt as _};
 use nolag::{
-    Client, CloseFuture, ConnectFuture, DecodeError, Emit, EmitMany, FlushFuture, HandlerId, Messages, Next,
-    Options, Request, Runtime, StreamFuture, Subscribe, TypedMessage, TypedMessages, WaitFor,
+    ApiOptions, Client, CloseFuture, ConnectFuture, DecodeError, Emit, EmitMany, FlushFuture, HandlerId,
+    Messages, Next, Options, Request, Runtime, StreamFuture, Subscribe, TypedMessage, TypedMessages, WaitFor,
+    api::ApiCall,
 };
 use serde::de::DeserializeOwned;
 use tokio::runtime;
@@ -64,13 +65,23 @@ impl Adapter {
 
     /// Says where the client runs.
     pub(crate) fn choose(self, options: Options) -> Options {
+        self.runtime().into_iter().fold(options, Options::runtime)
+    }
+
+    /// Says where the client of the control plane runs.
+    pub(crate) fn choose_for_api(self, options: ApiOptions) -> ApiOptions {
+        self.runtime().into_iter().fold(options, ApiOptions::runtime)
+    }
+
+    /// What options are told, if anything.
+    fn runtime(self) -> Option<Runtime> {
         match self {
             // The default.
-            Self::Tokio => options,
-            Self::TokioCurrentThread => options.runtime(Runtime::Tokio),
-            Self::AsyncStd => options.runtime(Runtime::AsyncStd),
-            Self::Smol => options.runtime(Runtime::Smol),
-            Self::Blocking => options.runtime(Runtime::Blocking),
+            Self::Tokio => None,
+            Self::TokioCurrentThread => Some(Runtime::Tokio),
+            Self::AsyncStd => Some(Runtime::AsyncStd),
+            Self::Smol => Some(Runtime::Smol),
+            Self::Blocking => Some(Runtime::Blocking),
         }
     }
 
@@ -244,6 +255,13 @@ wait_for_result! {
     [T: 'static] Request<T>;
     [] Subscribe;
     [S: From<Messages>] StreamFuture<S>;
+}
+
+/// It has a limit of its own.
+impl<T> Wait for ApiCall<T> {
+    fn wait_here(self) -> Self::Output {
+        self.wait()
+    }
 }
 
 macro_rules! wait_for_output {

@@ -5,7 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nolag::{Client, Error, HandlerId, Message, Messages, Options, TransportError, TypedMessages};
+use nolag::{
+    ApiOptions, Client, Error, HandlerId, Message, Messages, NoLagApi, Options, TransportError, TypedMessages,
+};
 use nolag_broker::{BlockingTestBroker, Expected, Profile, RecordedFrame, TestBroker, TestBrokerBuilder};
 
 use crate::adapter::{Adapter, Data, Driver, PATIENCE, Wait};
@@ -82,6 +84,18 @@ impl World {
         let client = Client::new(broker.token(actor), change(self.options(&broker.url())));
         self.wait(client.connect()).expect("the broker takes everybody");
         client
+    }
+
+    /// A client of a broker's control plane.
+    pub(crate) fn api(&self, broker: &TestBroker) -> NoLagApi {
+        NoLagApi::new(broker.api_key(), self.api_options(&broker.api_url(), &broker.url()))
+    }
+
+    /// The adapter's options for a control plane and its broker: like a user's, but trying again at once.
+    pub(crate) fn api_options(&self, api_url: &str, broker_url: &str) -> ApiOptions {
+        let options =
+            ApiOptions::new(api_url).broker_url(broker_url).retry_interval(Duration::from_millis(1));
+        self.adapter.choose_for_api(options)
     }
 
     // ---- waiting ----

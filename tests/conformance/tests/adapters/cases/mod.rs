@@ -2,6 +2,7 @@
 
 mod acks;
 mod bad_input;
+mod control_plane;
 mod filters;
 mod groups;
 mod handlers;
@@ -87,6 +88,7 @@ pub(crate) fn all() -> impl Iterator<Item = Case> {
         secure::CASES,
         proxies::CASES,
         bad_input::CASES,
+        control_plane::CASES,
     ];
     themes.into_iter().flatten().copied()
 }
