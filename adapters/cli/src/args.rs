@@ -1,5 +1,7 @@
 //! The command line.
 
+pub(crate) mod api;
+
 use std::{num::NonZeroU64, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -19,6 +21,11 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Manages apps, rooms, actors and access scopes over REST, and publishes without a connection
+    ///
+    /// It prints tables for people, or with --json what scripts want. The API key is the project's, not an actor's token.
+    #[command(after_help = help(api::EXAMPLES))]
+    Api(api::ApiArgs),
     /// Shows what the client does: two actors talk, one loses its connection, comes back, and they talk on
     ///
     /// Everything happens inside this process, broker included. It ends after a few seconds, with 0 only if every

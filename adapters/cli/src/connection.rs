@@ -33,8 +33,7 @@ impl Connection {
             }
             Source::Token(token) => Client::new(token, options),
         };
-        let shown = args.url.split(['?', '#']).next().unwrap_or_default();
-        Ok(Self { client, url: shown.into() })
+        Ok(Self { client, url: shown(&args.url).into() })
     }
 
     /// Connects; the actor's id.
@@ -48,6 +47,11 @@ impl Connection {
             },
         }
     }
+}
+
+/// An address without what may hold a secret. One with a user in it is refused before it is shown.
+pub(crate) fn shown(url: &str) -> &str {
+    url.split(['?', '#']).next().unwrap_or_default()
 }
 
 pub(crate) fn interrupted(message: &str) -> Failure {

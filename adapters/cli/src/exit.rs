@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use nolag::{Error, Misuse, Op, ProtocolError, Rejection, TransportErrorKind};
+use nolag::{Error, Misuse, NoLagApiError, Op, ProtocolError, Rejection, TransportErrorKind};
 
 /// What the exit code says. Documented in [`HELP`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ Exit codes:
     1  a fault inside the command
     2  usage or configuration, also an address that is taken
     3  could not connect, or the connection was lost for good
-    4  the broker refused the token, or a limit is reached
+    4  the token or the API key was refused, or a limit is reached
     5  the broker refused this topic or operation
     6  timed out, or --count was not reached
     7  the data is not usable, for example invalid JSON
@@ -86,6 +86,26 @@ impl Failure {
         }
     }
 
+    /// What the control plane at `url`, which the option `option` gave, reports.
+    pub(crate) fn api(error: &NoLagApiError, url: &str, option: &str) -> Self {
+        let mut message = match error {
+            NoLagApiError::Misuse { what, reason } => {
+                let what = match *what {
+                    "api_key" => "the API key",
+                    "base_url" | "broker_url" => option,
+                    what => what,
+                };
+                format!("{what}: {reason}")
+            }
+            NoLagApiError::Decode { .. } | NoLagApiError::Transport { .. } => format!("{url}: {error}"),
+            _ => error.to_string(),
+        };
+        if let Some(advice) = api_advice(error, option) {
+            message = format!("{message}; {advice}");
+        }
+        Self::new(exit_for_api(error), message)
+    }
+
     pub(crate) fn during(self, what: impl fmt::Display) -> Self {
         Self { message: self.message.map(|message| format!("{what}: {message}")), ..self }
     }
@@ -125,6 +145,47 @@ fn exit_for(error: &Error) -> Exit {
             Exit::Unreachable
         }
         _ => Exit::Internal,
+    }
+}
+
+fn exit_for_api(error: &NoLagApiError) -> Exit {
+    match error {
+        // Free-form data, and a batch that is too large.
+        NoLagApiError::Misuse {
+            what: "body" | "config" | "data" | "messages" | "metadata" | "topic_configs",
+            ..
+        } => Exit::Data,
+        NoLagApiError::Misuse { .. } => Exit::Usage,
+        NoLagApiError::Status(error) if error.code.is_some_and(|code| LIMIT_CODES.contains(&code)) => {
+            Exit::Denied
+        }
+        NoLagApiError::Status(error) => match error.status {
+            401 | 429 => Exit::Denied,
+            // What stands in front of the server did not reach it.
+            408 | 502..=504 => Exit::Unreachable,
+            _ => Exit::Refused,
+        },
+        NoLagApiError::Decode { .. } | NoLagApiError::Transport { .. } => Exit::Unreachable,
+        _ => Exit::Internal,
+    }
+}
+
+fn api_advice(error: &NoLagApiError, option: &str) -> Option<String> {
+    match error {
+        NoLagApiError::Status(error) if error.code == Some(42940) => Some(
+            "app and room are given by their ids, not their slugs, and the topic is one of the app's".into(),
+        ),
+        NoLagApiError::Status(error) if matches!(error.status, 300..=399) => Some(format!("check {option}")),
+        NoLagApiError::Transport { error, .. } => match error.kind {
+            TransportErrorKind::Connect => Some("is the server running? `nolag dev` starts one".into()),
+            TransportErrorKind::Resolve => Some(format!("check the host in {option}")),
+            TransportErrorKind::Timeout => Some("check host, port and firewall".into()),
+            TransportErrorKind::Tls => {
+                Some("check the host name and the certificate; plain servers want http://".into())
+            }
+            _ => None,
+        },
+        _ => None,
     }
 }
 

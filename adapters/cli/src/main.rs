@@ -9,6 +9,7 @@ mod output;
 mod payload;
 mod secrets;
 mod signals;
+mod table;
 
 use std::{io, process::ExitCode};
 
@@ -46,6 +47,7 @@ fn run(command: Command) -> Outcome {
     let runtime = runtime.map_err(|error| Failure::new(Exit::Internal, format!("cannot start: {error}")))?;
     let outcome = runtime.block_on(async {
         match command {
+            Command::Api(args) => commands::api::run(args).await,
             Command::Demo(args) => commands::demo::run(args).await,
             Command::Dev(args) => {
                 tell_what_the_broker_logs();

@@ -59,8 +59,12 @@ impl Output {
 
     /// Writes an event as a line of JSON.
     pub(crate) fn event(self, event: &str, fields: impl Serialize) -> Result<(), Failure> {
-        let line = Line { v: SCHEMA, event, at: now(), fields };
-        let mut text = self.to_json(&line)?;
+        self.json(&Line { v: SCHEMA, event, at: now(), fields })
+    }
+
+    /// Writes a value as JSON, with nothing around it.
+    pub(crate) fn json(self, value: &impl Serialize) -> Result<(), Failure> {
+        let mut text = self.to_json(value)?;
         if self.terminal {
             text = escape_json(&text).into_owned();
         }
@@ -122,7 +126,7 @@ fn escape_json(text: &str) -> Cow<'_, str> {
 }
 
 /// Control characters, and those that turn the direction of the text around them.
-fn is_dangerous(c: char) -> bool {
+pub(crate) fn is_dangerous(c: char) -> bool {
     c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 

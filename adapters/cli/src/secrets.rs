@@ -1,4 +1,4 @@
-//! Where the token comes from. It never reaches an output, an error or a help text.
+//! Where tokens and API keys come from. They never reach an output, an error or a help text.
 
 use std::{
     env, fmt, fs,
@@ -8,11 +8,13 @@ use std::{
 };
 
 use nolag::Token;
+use nolag_broker::BrokerConfig;
 use tokio::process::Command;
 
 use crate::{args::ConnectionArgs, connection::interrupted, exit::Failure, output::say};
 
 const VARIABLE: &str = "NOLAG_TOKEN";
+const KEY_VARIABLE: &str = "NOLAG_API_KEY";
 
 /// Where tokens come from.
 pub(crate) enum Source {
@@ -29,6 +31,21 @@ pub(crate) fn token(args: &ConnectionArgs) -> Result<Source, Failure> {
     }
 }
 
+/// The API key: of a file, else of the environment.
+pub(crate) fn api_key(file: Option<&Path>) -> Result<Token, Failure> {
+    if let Some(path) = file {
+        return from_file(path, "API key");
+    }
+    match env::var(KEY_VARIABLE) {
+        Ok(key) if !key.is_empty() => not_empty(&key, "NOLAG_API_KEY is empty"),
+        Ok(_) | Err(env::VarError::NotPresent) => Err(Failure::usage(format!(
+            "no API key; set {KEY_VARIABLE}, or use --key-file PATH (`nolag dev` accepts {KEY_VARIABLE}={})",
+            BrokerConfig::DEV_API_KEY
+        ))),
+        Err(env::VarError::NotUnicode(_)) => Err(Failure::usage(format!("{KEY_VARIABLE} is not text"))),
+    }
+}
+
 fn fixed(args: &ConnectionArgs) -> Result<Token, Failure> {
     if let Some(token) = &args.token {
         if token.expose() == "-" {
@@ -42,7 +59,7 @@ fn fixed(args: &ConnectionArgs) -> Result<Token, Failure> {
         return not_empty(token.expose(), "--token is empty");
     }
     if let Some(path) = &args.token_file {
-        return from_file(path);
+        return from_file(path, "token");
     }
     match env::var(VARIABLE) {
         Ok(token) if !token.is_empty() => not_empty(&token, "NOLAG_TOKEN is empty"),
@@ -53,13 +70,15 @@ fn fixed(args: &ConnectionArgs) -> Result<Token, Failure> {
     }
 }
 
-fn from_file(path: &Path) -> Result<Token, Failure> {
+/// Reads a secret: a `what`.
+fn from_file(path: &Path, what: &str) -> Result<Token, Failure> {
     // `read_to_string` would not say more, and its error holds no content either.
-    let text = fs::read_to_string(path)
-        .map_err(|error| Failure::usage(format!("cannot read the token file {}: {error}", path.display())))?;
-    let token = only_a_token(&text, format_args!("the token file {}", path.display()));
+    let text = fs::read_to_string(path).map_err(|error| {
+        Failure::usage(format!("cannot read the {what} file {}: {error}", path.display()))
+    })?;
+    let token = only_a(what, &text, format_args!("the {what} file {}", path.display()));
     let token = token.map_err(Failure::usage)?;
-    warn_if_others_can_read(path);
+    warn_if_others_can_read(path, what);
     Ok(token)
 }
 
@@ -74,7 +93,7 @@ pub(crate) async fn from_command(command: String) -> Result<Token, String> {
         return Err(format!("--token-cmd ended with {}", output.status));
     }
     let text = str::from_utf8(&output.stdout).map_err(|_| "what --token-cmd printed is not text")?;
-    only_a_token(text, "what --token-cmd printed")
+    only_a("token", text, "what --token-cmd printed")
 }
 
 /// Asks on the terminal, whatever standard input is: that is for the data. Ctrl-C must be listened for, or it would leave
@@ -86,14 +105,15 @@ fn ask() -> Result<Token, Failure> {
             "--token - asks on the terminal, and that failed: {error}; use {VARIABLE}, --token-file or --token-cmd"
         )),
     })?;
-    only_a_token(&text, "what was typed").map_err(Failure::usage)
+    only_a("token", &text, "what was typed").map_err(Failure::usage)
 }
 
-fn only_a_token(text: &str, what: impl fmt::Display) -> Result<Token, String> {
+/// The secret that `text`, which comes from `place`, is.
+fn only_a(what: &str, text: &str, place: impl fmt::Display) -> Result<Token, String> {
     match text.trim() {
-        "" => Err(format!("{what} is empty")),
+        "" => Err(format!("{place} is empty")),
         token if token.contains(char::is_whitespace) => {
-            Err(format!("{what} is more than a token; it must be the token and nothing else"))
+            Err(format!("{place} is more than one word; it must be the {what} and nothing else"))
         }
         token => Ok(Token::new(token)),
     }
@@ -107,15 +127,15 @@ fn not_empty(text: &str, otherwise: &str) -> Result<Token, Failure> {
 }
 
 #[cfg(unix)]
-fn warn_if_others_can_read(path: &Path) {
+fn warn_if_others_can_read(path: &Path, what: &str) {
     use std::os::unix::fs::MetadataExt as _;
     if fs::metadata(path).is_ok_and(|metadata| metadata.mode() & 0o077 != 0) {
         say(format_args!(
-            "warning: others can read the token file {path}; chmod 600 {path}",
+            "warning: others can read the {what} file {path}; chmod 600 {path}",
             path = path.display()
         ));
     }
 }
 
 #[cfg(not(unix))]
-fn warn_if_others_can_read(_: &Path) {}
+fn warn_if_others_can_read(_: &Path, _: &str) {}

@@ -24,6 +24,8 @@ fn the_ready_line_names_the_real_port_and_the_banner_what_it_is_for() {
     {
         assert!(ran.stderr.contains(words), "{words:?} is not in {}", ran.stderr);
     }
+    let rest = format!("REST API: http://127.0.0.1:{port}/v1, key {}", common::API_KEY);
+    assert!(ran.stderr.lines().any(|line| line == rest), "{rest:?} is not in {}", ran.stderr);
     // Where it is, and the two lines to copy.
     assert_eq!(ran.stderr.matches(url).count(), 3, "{}", ran.stderr);
 }
@@ -173,6 +175,34 @@ fn an_auth_file_is_read_again_when_it_changes() {
     let heard = broker.running.hears("reloaded");
     assert!(!heard.contains("newcomer"), "{heard}");
     run(&mut broker.nolag("newcomer", &["pub", TOPIC, "1"])).expect(0);
+}
+
+#[test]
+fn a_state_file_outlives_the_broker() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("state.json");
+    let args = ["--state", path.to_str().unwrap()];
+
+    let broker = Broker::start_with(&args);
+    let app = broker.api_json(&["apps", "create", "--name", "kept", "--topic", "t"]);
+    let app_id = app["appId"].as_str().unwrap();
+    broker.api_json(&["rooms", "create", app_id, "--name", "r"]);
+    let actor = broker.api_json(&["actors", "create", "--name", "a", "--type", "user"]);
+    let token = actor["accessToken"].as_str().unwrap();
+    broker.running.signal("TERM");
+    broker.running.end().expect(0);
+    assert!(!fs::read_to_string(&path).unwrap().contains(token), "the token is in the file");
+
+    let broker = Broker::start_with(&args);
+    assert_eq!(broker.api_json(&["apps", "get", app_id]), app);
+    let topic = format!("{}/r/t", app["slug"].as_str().unwrap());
+    run(&mut broker.nolag(token, &["pub", &topic, "1"])).expect(0);
+
+    // Without a file it is gone with the broker.
+    run(&mut Broker::start().api(&["apps", "get", app_id])).expect(5);
+
+    fs::write(&path, "{").unwrap();
+    run(nolag(["dev", "--port", "0"]).args(args)).expect(2).one_error(&[args[1]]);
 }
 
 #[test]

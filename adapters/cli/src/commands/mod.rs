@@ -1,5 +1,6 @@
 //! One module per command.
 
+pub(crate) mod api;
 pub(crate) mod demo;
 pub(crate) mod dev;
 pub(crate) mod publish;

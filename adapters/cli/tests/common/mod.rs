@@ -17,6 +17,7 @@ pub const DEADLINE: Duration = Duration::from_secs(30);
 pub const TOPIC: &str = "demo/general/messages";
 pub const ALICE: &str = "dev-token-alice";
 pub const BOB: &str = "dev-token-bob";
+pub const API_KEY: &str = nolag_broker::BrokerConfig::DEV_API_KEY;
 
 /// What a command did.
 #[derive(Debug)]
@@ -53,7 +54,10 @@ where
     I::Item: AsRef<OsStr>,
 {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nolag"));
-    command.args(args).env_remove("NOLAG_URL").env_remove("NOLAG_TOKEN").stdin(Stdio::null());
+    command.args(args).stdin(Stdio::null());
+    for variable in ["NOLAG_URL", "NOLAG_TOKEN", "NOLAG_API_URL", "NOLAG_API_KEY"] {
+        command.env_remove(variable);
+    }
     command
 }
 
@@ -192,6 +196,27 @@ impl Broker {
         let mut command = nolag(args);
         command.env("NOLAG_URL", &self.url).env("NOLAG_TOKEN", token);
         command
+    }
+
+    /// Where its control plane is.
+    pub fn api_url(&self) -> String {
+        self.url.replacen("ws://", "http://", 1).replace("/ws", "/v1")
+    }
+
+    /// `nolag api` with this broker and the right key.
+    pub fn api(&self, args: &[&str]) -> Command {
+        let mut command = nolag(["api"]);
+        command.args(args).env("NOLAG_API_URL", self.api_url()).env("NOLAG_API_KEY", API_KEY);
+        command.env("NOLAG_URL", &self.url);
+        command
+    }
+
+    /// What `nolag api … --json` prints.
+    #[track_caller]
+    pub fn api_json(&self, args: &[&str]) -> serde_json::Value {
+        let ran = run(self.api(args).arg("--json")).expect(0);
+        assert_eq!(ran.stdout.lines().count(), 1, "{ran:?}");
+        serde_json::from_str(&ran.stdout).unwrap()
     }
 
     /// `nolag pub` to the usual topic, by alice.
