@@ -446,3 +446,27 @@ fn presence_without_a_room_is_sent_and_nothing_more() {
     let refused = peer.core.set_presence_without_room(peer.now, payload("me")).unwrap_err();
     assert_eq!((refused.error, refused.value), (Rejection::NotConnected.into(), payload("me")));
 }
+
+#[test]
+fn a_move_that_is_confirmed_too_late_is_found_out_by_asking() {
+    let mut peer = Peer::default_connected();
+    peer.present_in(ROOM);
+    let op = peer.set_presence(ELSEWHERE, "moved");
+    peer.advance(secs(11));
+    assert!(is_timeout(&peer.outcome(op), Op::SetPresence));
+    peer.forget();
+    peer.leaves(ACTOR);
+    peer.joins(ACTOR, "moved");
+    peer.advance(millis(250));
+    assert_eq!(peer.sent(), ["getPresence general"], "was that we, or another connection of ours?");
+    peer.presence_list(ROOM, &[online("actor-3", "z")]);
+    assert_eq!(peer.sent(), ["presence storage=moved"], "we are not here: where we want to be is said again");
+    peer.updates(ACTOR, "moved");
+    peer.advance(millis(250));
+    assert_eq!(peer.sent(), ["getPresence storage"]);
+    peer.presence_list(ELSEWHERE, &[online(ACTOR, "moved"), online("actor-4", "w")]);
+    peer.forget();
+    peer.joins("actor-5", "v");
+    assert_eq!(peer.changes(), ["storage: Join actor-5=v", "storage: Update actor-5=v"]);
+    assert_eq!(peer.members(), ["actor-1=moved", "actor-4=w", "actor-5=v"]);
+}

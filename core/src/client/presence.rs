@@ -48,6 +48,8 @@ pub(super) struct Presence {
     /// The room set on this connection and not yet confirmed by an event. One at a time: an event does not say which
     /// room it confirms, and brokers are silent about rooms that they do not know.
     moving: Option<Arc<str>>,
+    /// Our room was mistaken: what is known of its members is to be asked for.
+    astray: bool,
     /// The room that events belong to: events do not say, but a connection is in one room at a time.
     room: Option<Arc<str>>,
     /// The first set in a room is answered by `join` and then `update`, which says nothing new. Here is what the `join`
@@ -71,6 +73,10 @@ struct Member {
 }
 
 impl Presence {
+    pub(super) fn known(&self) -> usize {
+        self.members.len()
+    }
+
     fn may_remember(&self, presence: &Payload) -> bool {
         may_remember(presence, self.members.values().map(|member| &member.presence))
     }
@@ -78,6 +84,7 @@ impl Presence {
     /// The members stay until the room is seen again; what happened meanwhile is then found by asking.
     pub(super) fn connection_lost(&mut self) {
         self.moving = None;
+        self.astray = false;
         self.room = None;
         self.joined = None;
         self.listed = false;
@@ -371,8 +378,8 @@ impl ClientCore {
         };
         if let Some(room) = entered {
             self.presence.enter(room);
-            if !self.presence.members.is_empty() {
-                // They are from before a reconnect.
+            if mem::take(&mut self.presence.astray) || !self.presence.members.is_empty() {
+                // They are from before a reconnect, or of another room.
                 self.ask_room_soon();
             }
         }
@@ -425,9 +432,30 @@ impl ClientCore {
         if self.presence.room.as_deref() == Some(&*request.key) {
             // Whatever was in doubt before this list came is settled by it.
             self.timers.stop(Timer::PresenceRefetch);
+            let actor = self.session.as_ref().map(|session| session.actor_id.as_str());
+            let own = actor.and_then(|actor| members.get(actor));
+            // A list that is too long may have been cut off before us.
+            let missing = own.is_none_or(Member::is_offline) && members.len() < MAX_MEMBERS;
             self.refresh_members(&request.key, members);
+            if missing {
+                self.find_our_room();
+            }
         }
         self.settle_all(request.ops, &Outcome::Presence(listed.into()));
+    }
+
+    /// We are not in the room where we thought to be, as when a move was confirmed so late that it had been given up. The
+    /// presence that is wanted is set again, unless that is on its way, and what comes back tells the room.
+    fn find_our_room(&mut self) {
+        self.presence.room = None;
+        self.presence.members.clear();
+        self.presence.listed = false;
+        self.presence.astray = true;
+        let sets = |request: &super::Request| matches!(request.kind, RequestKind::SetPresence);
+        let under_way = self.waiting_requests().iter().any(sets);
+        if self.presence.wanted.is_some() && !under_way {
+            self.send_presence();
+        }
     }
 
     /// Takes a list as the truth and reports what it changes.

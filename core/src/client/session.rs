@@ -208,7 +208,7 @@ impl ClientCore {
         ProtocolError::Timeout { op, after }.into()
     }
 
-    fn heartbeat_interval(&self) -> Option<Duration> {
+    pub(super) fn heartbeat_interval(&self) -> Option<Duration> {
         self.config.heartbeat_interval.filter(|interval| !interval.is_zero())
     }
 

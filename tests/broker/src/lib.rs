@@ -25,7 +25,7 @@ mod topic;
 pub use auth::{AuthConfig, AuthError, NewActor};
 pub use banner::{fault_banner, startup_banner};
 pub use blocking::BlockingTestBroker;
-pub use broker::{BrokerCore, ConnectionId, ConnectionInfo, FaultId, Output};
+pub use broker::{BrokerCore, ConnectionId, ConnectionInfo, FaultId, Output, SubscribedTopic};
 pub use config::{BrokerConfig, Limits};
 pub use control::{ApiRequest, ApiResponse, StateError};
 pub use fault::{Direction, Effect, Fault, FaultError};
