@@ -74,14 +74,10 @@ fn main() -> ExitCode {
     let args = Args::parse();
     // A panic is a finding and is reported as one.
     std::panic::set_hook(Box::new(|_| {}));
-    let settings = Settings {
-        clients: args.clients as usize,
-        span: Duration::from_secs_f64(args.hours * 3600.0),
-        profile: args.profile,
-        minimise: !args.no_minimise,
-        lines: args.lines,
-        ..Settings::default()
-    };
+    let span = Duration::from_secs_f64(args.hours * 3600.0);
+    let mut settings = Settings::new(args.clients as usize, span, args.profile);
+    settings.minimise = !args.no_minimise;
+    settings.lines = args.lines;
     let jobs = args.jobs.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZero::get);
     let (first, last) = args.seeds.into_inner();
     let bar = progress(last - first + 1);

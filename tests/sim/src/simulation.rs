@@ -48,6 +48,13 @@ pub struct Settings {
     pub planted: Option<crate::Planted>,
 }
 
+impl Settings {
+    /// These, and everything else at its default.
+    pub fn new(clients: usize, span: Duration, profile: Profile) -> Self {
+        Self { clients, span, profile, ..Self::default() }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {

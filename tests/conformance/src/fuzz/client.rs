@@ -316,7 +316,6 @@ impl Driver {
 
     fn message(&mut self, frame: Bytes) {
         self.last = frame.clone();
-        self.greeted |= self.is_open;
         self.happens(TransportEventKind::Message(frame));
     }
 

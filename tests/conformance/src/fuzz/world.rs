@@ -120,7 +120,6 @@ struct World {
     witness: Witness,
     raw: Option<Outsider>,
     resends: bool,
-    only_utf8: bool,
     /// Publishes by their number: whose, and which command.
     published: BTreeMap<u32, (usize, OpId)>,
 }
@@ -144,7 +143,6 @@ impl World {
         };
         let mut broker = BrokerCore::new(config, now);
         let resends = on(how, 2);
-        let only_utf8 = profile.rules().only_utf8;
         let peer = |index: u8| {
             let mut config = Config::new(format!("dev-token-peer-{index}"));
             config.retry_first_connect = true;
@@ -161,8 +159,7 @@ impl World {
         };
         let peers = [peer(0), peer(1)];
         let witness = Witness::new(&mut broker, now);
-        let mut world =
-            Self { now, broker, peers, witness, raw: None, resends, only_utf8, published: BTreeMap::new() };
+        let mut world = Self { now, broker, peers, witness, raw: None, resends, published: BTreeMap::new() };
         world.pump(None);
         world
     }
@@ -248,7 +245,7 @@ impl World {
                 let padding = "x".repeat(publish.payload.packed_len().min(MAX_PADDING));
                 publish.payload = Payload::encode(&(number, padding)).expect("a number and a text");
             }
-            Command::SetPresence(_, data) if self.cannot_take(data) => {
+            Command::SetPresence(_, data) if Self::cannot_take(data) => {
                 *data = Payload::encode("here").expect("a text");
             }
             _ => {}
@@ -259,11 +256,10 @@ impl World {
         self.pump(None);
     }
 
-    /// Whether the broker would end the connection for such presence each time that it is restored. None is too large
-    /// for real brokers' frames, only for those that are allowed here. What Kraken 0.4 cannot pack is a known fault: the
-    /// client goes on setting it.
-    fn cannot_take(&self, data: &Payload) -> bool {
-        data.packed_len() > MAX_PRESENCE || self.only_utf8 && data.text().is_none()
+    /// Whether the broker would end the connection for such presence. None is too large for real brokers' frames, only for
+    /// those that are allowed here.
+    fn cannot_take(data: &Payload) -> bool {
+        data.packed_len() > MAX_PRESENCE
     }
 
     // ---- the network ----
