@@ -14,6 +14,7 @@ mod broker;
 mod config;
 mod control;
 mod fault;
+mod files;
 mod payload;
 mod profile;
 mod random;
