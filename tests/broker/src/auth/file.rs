@@ -1,7 +1,7 @@
 //! Kraken's `auth.json`.
 
 use std::{
-    fmt, fs, io,
+    fmt, io,
     path::{Path, PathBuf},
 };
 
