@@ -1,9 +1,9 @@
 //! How answers are read: forgiving about everything but ids.
 
 use nolag_core::rest::{
-    AccessMode, AccessPermission, ActorCreate, ActorType, ApiError, AppCreate, BatchMessage, Call,
-    ListParams, Page, ResourceStatus, RoomAccessCreate, RoomType, ScopeCreate, Value, actors, apps, json,
-    publish, rooms, scopes,
+    AccessMode, AccessPermission, ActorCreate, ActorType, ApiError, App, AppCreate, BatchMessage, Call,
+    ListParams, Page, PageWalk, ResourceStatus, RoomAccessCreate, RoomType, ScopeCreate, Value, actors, apps,
+    json, publish, rooms, scopes,
 };
 
 fn read<T>(call: Result<Call<T>, ApiError>, answer: &Value) -> T {
@@ -222,9 +222,116 @@ fn pages_follow_one_another_to_the_last() {
     assert_eq!(first.after(&read(apps::list(&every()), &json!([{"appId": "a1"}]))), None);
 }
 
+/// A page of apps with these ids; its `pagination` is as given.
+fn page_of(ids: impl IntoIterator<Item = u64>, pagination: &Value) -> Page<App> {
+    let data: Vec<Value> = ids.into_iter().map(|id| json!({"appId": id.to_string()})).collect();
+    read(apps::list(&every()), &json!({"data": data, "pagination": pagination}))
+}
+
+/// What a walk gives, at most `most` pages, when a server answers page n with this.
+fn walk(
+    first: ListParams,
+    most: usize,
+    server: impl Fn(u64) -> Page<App>,
+) -> Vec<Result<Vec<String>, String>> {
+    let mut walk = PageWalk::new(first);
+    let mut given = Vec::new();
+    let mut asked = 0;
+    while let Some(params) = walk.params() {
+        asked += 1;
+        assert!(asked <= most, "the walk goes on: {given:?}");
+        let call = apps::list(params).expect("a call that can work");
+        let number = call.request().query.iter().find(|(name, _)| name == "page");
+        let number = number.map_or(1, |(_, number)| number.parse().unwrap());
+        match walk.take(&call.request().name(), Ok(server(number))) {
+            Some(Ok(page)) => given.push(Ok(page.into_iter().map(|app| app.app_id).collect())),
+            Some(Err(error)) => given.push(Err(error.to_string())),
+            None => assert!(walk.params().is_none()),
+        }
+    }
+    assert!(walk.take("", Ok(server(1))).is_none(), "the end is the end");
+    given
+}
+
+fn ids(pages: Vec<Result<Vec<String>, String>>) -> Vec<String> {
+    pages.into_iter().flat_map(|page| page.expect("a page")).collect()
+}
+
 #[test]
-fn what_is_deleted_may_be_answered_with_anything() {
-    for body in ["", r#"{"success":true}"#, r#"{"appId":"a1"}"#, "null", "OK", "<html>"] {
+fn a_walk_gives_every_page_and_ends() {
+    let counted = |page: u64| page_of(page * 2..page * 2 + 2, &json!({"page": page, "pageCount": 3}));
+    assert_eq!(ids(walk(every(), 3, counted)), ["2", "3", "4", "5", "6", "7"]);
+    assert_eq!(ids(walk(every().page(3), 1, counted)), ["6", "7"]);
+    // What is created meanwhile may make it longer.
+    let grows = |page: u64| page_of([page], &json!({"pageCount": (1 + page).min(4)}));
+    assert_eq!(ids(walk(every(), 4, grows)), ["1", "2", "3", "4"]);
+}
+
+#[test]
+fn a_server_that_gives_one_page_again_and_again_is_an_error() {
+    let stuck = |_| page_of([1, 2], &json!({"total": 6, "page": 1, "pageCount": 3}));
+    let pages = walk(every(), 2, stuck);
+    assert_eq!(pages[0], Ok(vec!["1".to_owned(), "2".to_owned()]));
+    let words = "GET /apps succeeded (HTTP 200), but its answer cannot be read: \
+                 page 2 of 3 has the entries of the page before";
+    assert_eq!(pages[1..], [Err(words.to_owned())]);
+}
+
+#[test]
+fn a_list_that_grows_for_ever_is_an_error() {
+    let pages = walk(every(), 200, |page| page_of([page], &json!({"pageCount": page + 1})));
+    assert_eq!(pages.len(), 105, "twice the two pages of the beginning, and 100");
+    let error = pages.last().unwrap().as_ref().unwrap_err();
+    assert!(error.ends_with("the list has grown without an end, to 106 pages"), "{error}");
+}
+
+#[test]
+fn a_server_that_does_not_count_pages_is_read_to_a_page_that_is_short_empty_or_the_same() {
+    let of = |entries: u64| {
+        move |page: u64| {
+            page_of((page - 1) * 2..entries.min(page * 2).max((page - 1) * 2), &json!({"total": entries}))
+        }
+    };
+    let all = ["0", "1", "2", "3", "4"];
+    assert_eq!(ids(walk(every().limit(2), 3, of(5))), all, "short");
+    assert_eq!(ids(walk(every().limit(2), 3, of(4))), all[..4], "empty");
+    assert_eq!(ids(walk(every(), 4, of(5))), all, "nobody knows how long pages are");
+    assert_eq!(ids(walk(every(), 2, |_| page_of([0, 1], &json!({"total": 2})))), all[..2], "the same");
+    assert_eq!(
+        ids(walk(every().limit(500), 2, |page| page_of(page * 100..page * 100 + 100 / page, &json!({}))))
+            .len(),
+        150
+    );
+}
+
+#[test]
+fn a_failure_ends_a_walk() {
+    let mut walk = PageWalk::new(every());
+    let error = apps::list(&every()).unwrap().parse(500, b"").unwrap_err();
+    assert_eq!(walk.take::<App>("GET /apps", Err(error.clone())), Some(Err(error)));
+    assert_eq!(walk.params(), None);
+}
+
+#[test]
+fn pages_are_counted_from_one() {
+    for params in [every().page(0), every().set("page", "0"), every().set("page", "00")] {
+        let refused = [
+            apps::list(&params).unwrap_err(),
+            rooms::list("a1", &params).unwrap_err(),
+            rooms::list_access("a1", "r1", &params).unwrap_err(),
+            actors::list(&params).unwrap_err(),
+            scopes::list(&params).unwrap_err(),
+            scopes::list_actors("s1", &params).unwrap_err(),
+        ];
+        for error in refused {
+            assert_eq!(error.to_string(), "page: is 0; pages are counted from 1");
+        }
+    }
+}
+
+#[test]
+fn what_is_deleted_is_answered_with_an_object_or_with_nothing() {
+    for body in ["", " \r\n", r#"{"success":true}"#, r#"{"appId":"a1"}"#, "{}"] {
         assert_eq!(apps::delete("a1").unwrap().parse(200, body.as_bytes()), Ok(()), "{body}");
         assert_eq!(rooms::delete("a1", "r1").unwrap().parse(204, body.as_bytes()), Ok(()), "{body}");
         assert_eq!(rooms::revoke_access("a1", "r1", "g1").unwrap().parse(204, body.as_bytes()), Ok(()));
@@ -232,6 +339,41 @@ fn what_is_deleted_may_be_answered_with_anything() {
         assert_eq!(scopes::delete("s1").unwrap().parse(202, body.as_bytes()), Ok(()), "{body}");
     }
     assert_eq!(unreadable(apps::delete("a1"), r#"{"success":false}"#), "it says that it was not done");
+    for body in ["null", "true", "[]", r#""OK""#] {
+        assert_eq!(unreadable(apps::delete("a1"), body), "expected an object or nothing", "{body}");
+    }
+    // A login page of a gateway, for example: nothing was deleted.
+    for body in ["<html><h1>Log in</h1></html>", "OK", "{"] {
+        assert!(unreadable(actors::delete("t1"), body).starts_with("not JSON: "), "{body}");
+    }
+}
+
+#[test]
+fn deep_nesting_is_read_or_an_error_and_never_a_crash() {
+    let nested = |depth: usize| {
+        let config = format!("{}{}", r#"{"a":["#.repeat(depth), "]}".repeat(depth));
+        [format!(r#"{{"appId":"a1","config":{config}}}"#), format!(r#"{{"message":{config}}}"#)]
+    };
+    let [fine, message] = nested(60);
+    let app = apps::get("a1").unwrap().parse(200, fine.as_bytes()).expect("a readable answer");
+    assert!(serde_json::to_string(&app).unwrap().contains(r#"{"a":[{"a":["#));
+    assert_eq!(apps::delete("a1").unwrap().parse(200, fine.as_bytes()), Ok(()));
+    let refused = apps::get("a1").unwrap().parse(400, message.as_bytes()).unwrap_err();
+    assert!(refused.message().is_some_and(|message| message.starts_with(r#"{"a":["#)));
+    for depth in [64, 100, 1_000, 100_000] {
+        let [deep, message] = nested(depth);
+        let page = format!(r#"{{"data":[{deep}]}}"#);
+        let reasons = [
+            unreadable(apps::get("a1"), &deep),
+            unreadable(apps::delete("a1"), &deep),
+            unreadable(apps::list(&every()), &page),
+            unreadable(actors::create(&ActorCreate::new("n", "user")), &deep),
+            unreadable(publish::batch(&[BatchMessage::new("a1", "r1", "t", 1)]), &deep),
+        ];
+        assert!(reasons.iter().all(|reason| reason.contains("recursion limit")), "{depth}: {reasons:?}");
+        let refused = apps::get("a1").unwrap().parse(400, message.as_bytes()).unwrap_err();
+        assert!(matches!(&refused, ApiError::Status(error) if error.body.is_some()), "{depth}: {refused:?}");
+    }
 }
 
 #[test]

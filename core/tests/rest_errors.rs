@@ -117,13 +117,42 @@ fn deep_nesting_is_an_error_and_not_a_crash() {
 #[test]
 fn retry_after_is_read_in_seconds() {
     let after = |header: &str| error(429, "").with_retry_after(header).retry_after();
-    assert_eq!(after(" 7 "), Some(Duration::from_secs(7)));
-    for unread in ["", "-1", "soon", "Wed, 21 Oct 2026 07:28:00 GMT", "99999999999999999999"] {
+    let secs = |secs| Some(Duration::from_secs(secs));
+    assert_eq!(after(" 7 "), secs(7));
+    assert_eq!((after("0"), after("0.0")), (secs(0), secs(0)));
+    assert_eq!((after("1.5"), after("0.001")), (secs(2), secs(1)), "never too early");
+    assert_eq!(after("4294967296"), secs(1 << 32));
+    assert_eq!(after("99999999999999999999"), secs(u64::MAX), "longer than anybody waits");
+    for unread in ["", "-1", "1.", ".5", "1e3", "soon", "Wed, 21 Oct 2026 07:28:00 GMT"] {
         assert_eq!(after(unread), None, "{unread}");
     }
     let misuse = apps::get("").unwrap_err();
     assert_eq!(misuse.clone().with_retry_after("7"), misuse);
     assert_eq!((misuse.retry_after(), misuse.status()), (None, None));
+}
+
+#[test]
+fn retry_after_is_read_as_a_date_by_who_knows_the_time() {
+    // Tue, 20 Oct 2026 07:28:00 GMT
+    let now = Duration::from_secs(1_792_481_280);
+    let after = |header: &str| error(503, "").with_retry_after_at(header, now).retry_after();
+    assert_eq!(after("Wed, 21 Oct 2026 07:28:00 GMT"), Some(Duration::from_secs(24 * 3600)));
+    assert_eq!(after("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO), "it is over");
+    assert_eq!(after("7"), Some(Duration::from_secs(7)));
+    assert_eq!(after("tomorrow"), None);
+}
+
+#[test]
+fn a_retry_after_that_cannot_be_read_is_told_and_allows_no_retry() {
+    let request = apps::get("a1").unwrap().request().clone();
+    for status in [429, 503] {
+        assert!(request.may_retry(&error(status, "").with_retry_after("7")));
+        let unread = error(status, "").with_retry_after(" Wed, 21 Oct\t2026 ");
+        let ApiError::Status(refusal) = &unread else { panic!("{unread:?}") };
+        assert_eq!(refusal.unread_retry_after.as_deref(), Some("Wed, 21 Oct 2026"));
+        assert!(!request.may_retry(&unread));
+        assert!(request.may_retry(&unread.with_retry_after("7")));
+    }
 }
 
 #[test]
@@ -191,6 +220,110 @@ fn secrets_are_in_no_error() {
     );
 }
 
+/// What a server may make of a key that it was sent, on top of repeating it.
+fn forms(key: &str) -> Vec<String> {
+    let all = |byte: u8| format!("%{byte:02x}");
+    vec![
+        key.to_owned(),
+        format!("Bearer {key}"),
+        key.split_once('.').unwrap().1.to_owned(),
+        key.replace('.', "%2E"),
+        key.replace('.', "%2e"),
+        key.replace('+', "%2B").replace('/', "%2F").replace('=', "%3d"),
+        key.replace('/', "\\/"),
+        key.bytes().map(all).collect(),
+    ]
+}
+
+#[test]
+fn the_own_key_is_in_no_error_in_whatever_form_the_server_repeats_it() {
+    let key = "house-key.5ecret+sesame/tulip=";
+    let parts = ["5ecret", "sesame", "tulip", "%73%65%73%61%6d%65", "%74%75%6c%69%70"];
+    for form in forms(key) {
+        let bodies = [
+            json!({"message": format!("the key {form}, was wrong"), "id": form, "timestamp": form})
+                .to_string(),
+            json!({"message": [form], "error": "Bad Request"}).to_string(),
+            json!({"error": {"code": 40100, "message": {"key": form}}}).to_string(),
+            json!(form).to_string(),
+            format!("<p>Authorization: {form}</p>"),
+            format!("{}{form}", "<p></p>\n".repeat(2047)),
+        ];
+        for body in bodies {
+            for status in [401, 200] {
+                let call = apps::get("a1").unwrap().hiding(key);
+                let error = call.parse(status, body.as_bytes()).expect_err("no app");
+                let shown = format!("{error} {error:?}");
+                let leak = parts.iter().find(|part| shown.contains(*part));
+                assert_eq!(leak, None, "{form}: {shown}");
+            }
+        }
+    }
+    let call = apps::get("a1").unwrap().hiding(key);
+    let error = call.parse(401, format!("the key {key}, was wrong").as_bytes()).unwrap_err();
+    assert_eq!(error.body(), Some("the key (redacted), was wrong"));
+    assert!(!format!("{call:?}").contains("5ecret"));
+}
+
+#[test]
+fn what_is_too_short_to_be_a_secret_leaves_texts_readable() {
+    let call = apps::get("a1").unwrap().hiding("a.b").hiding("").hiding("é.ключ");
+    let error = call.parse(400, r#""a bad app: é.ключ""#.as_bytes()).unwrap_err();
+    assert_eq!(error.message(), Some("a bad app: (redacted)"));
+}
+
+#[test]
+fn a_key_or_a_token_in_the_place_of_an_id_is_not_shown() {
+    let secrets = [
+        format!("at_live_0123456789ab.{SECRET}"),
+        format!("at_{SECRET}"),
+        format!("nlg_live_0123456789ab.{SECRET}"),
+        format!("nlg_sandbox_{SECRET}"),
+        format!("other_live_0123456789ab.{SECRET}"),
+        format!("at_live_{SECRET} x"),
+        format!("key.{SECRET}"),
+    ];
+    for secret in &secrets {
+        let call = rooms::get("a1", secret).unwrap().hiding(format!("key.{SECRET}"));
+        let request = call.request();
+        assert!(request.path.contains(SECRET), "it is sent as it was given");
+        let errors = [
+            call.parse(404, b"{}").unwrap_err(),
+            call.parse(200, b"{}").unwrap_err(),
+            request.failed(TransportError::new(TransportErrorKind::Io, "")),
+        ];
+        let shown = format!("{errors:?} {} {} {} {request:?} {call:?}", errors[0], errors[1], errors[2]);
+        assert!(!shown.contains(SECRET), "{secret}: {shown}");
+        assert!(errors[0].to_string().starts_with("GET /apps/a1/rooms/"), "{}", errors[0]);
+    }
+    let name = actors::get(&secrets[0]).unwrap().request().name();
+    assert_eq!(&*name, "GET /actors/(redacted)");
+    let found = apps::list(&ListParams::new().search(&secrets[0])).unwrap();
+    assert_eq!(format!("{:?}", found.request()), "GET /apps?search=(redacted)");
+    let plain = rooms::get("0198f3c1-7a52-7c40-9d2e-3f1a5b6c7d8e", "a/b c").unwrap();
+    assert_eq!(&*plain.request().name(), "GET /apps/0198f3c1-7a52-7c40-9d2e-3f1a5b6c7d8e/rooms/a%2Fb%20c");
+}
+
+#[test]
+fn a_webhook_shows_its_host_and_nothing_that_may_be_a_credential() {
+    let shown = |url: &str| format!("{:?}", Webhook::new(url));
+    assert_eq!(shown("https://example.org"), r#"Webhook { url: "https://example.org", headers: [] }"#);
+    for (url, host) in [
+        ("https://example.org:8443/", "https://example.org:8443/"),
+        ("https://user:5ecret@example.org", "https://example.org"),
+        ("https://hooks.example.org/T01/5ecret", "https://hooks.example.org/…"),
+        ("https://example.org?key=5ecret", "https://example.org/…"),
+        ("https://example.org#5ecret", "https://example.org/…"),
+        ("https://user:5/ecret@example.org/", "…"),
+        ("https://example.org/x@5ecret", "…"),
+        ("5ecret.x://example.org", "…"),
+        ("5ecret", "…"),
+    ] {
+        assert!(shown(url).contains(&format!("{host:?}")), "{url}: {}", shown(url));
+        assert!(!shown(url).contains("5ecret") && !shown(url).contains("user"), "{url}: {}", shown(url));
+    }
+}
+
 #[test]
 fn a_cut_answer_to_a_new_actor_does_not_show_its_beginning() {
     let create = actors::create(&ActorCreate::new("n", "user")).unwrap();
@@ -211,7 +344,8 @@ fn debug_shows_no_token_no_body_and_no_settings() {
     let shown = format!("{created:?}");
     assert!(!shown.contains(SECRET) && shown.contains("redacted") && shown.contains("secretHash"), "{shown}");
 
-    let webhook = Webhook::new("https://example.org").header("Authorization", SECRET);
+    let webhook =
+        Webhook::new(format!("https://u:{SECRET}@example.org/{SECRET}")).header("Authorization", SECRET);
     let settings = json!({"messages": {"webhooks": {"onPublish": {"headers": {"Authorization": SECRET}}}}});
     let create = AppCreate::new("n").trigger_webhook(webhook.clone()).topic_configs(settings.clone());
     let update = AppUpdate::new().hydration_webhook(webhook.clone()).config(json!([SECRET])).files(SECRET);

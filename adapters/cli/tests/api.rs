@@ -347,6 +347,49 @@ fn the_key_of_a_file_wins_and_no_output_has_a_key() {
 }
 
 #[test]
+fn nothing_is_logged_whatever_the_environment_asks_for() {
+    const PLANTED: &str = "nlg_live_dev.planted-7f3a";
+
+    let broker = Broker::start();
+    for (code, key, args) in [
+        (4, PLANTED, &["actors", "create", "--name", "x", "--type", "user"][..]),
+        (5, API_KEY, &["apps", "get", PLANTED]),
+        (0, API_KEY, &["actors", "create", "--name", "x", "--type", "user", "--json"]),
+    ] {
+        let ran = run(broker.api(args).env("NOLAG_API_KEY", key).env("RUST_LOG", "trace")).expect(code);
+        let secrets = [PLANTED, "7f3a", API_KEY, "Bearer", "authorization"];
+        let leak =
+            secrets.iter().find(|secret| ran.stdout.contains(**secret) || ran.stderr.contains(**secret));
+        assert_eq!(leak, None, "{args:?}: {ran:#?}");
+        assert_eq!(ran.stderr.lines().count(), 1, "{args:?}: {ran:#?}");
+    }
+}
+
+/// The commands of the chapter about REST, with what they need from earlier answers.
+#[test]
+fn the_commands_of_the_readme_work() {
+    const README: &str = include_str!("../../../README.md");
+
+    let broker = Broker::start();
+    let chapter =
+        README.split("\n## ").find(|chapter| chapter.starts_with("Manage it")).expect("the chapter");
+    assert!(chapter.contains(&format!("NOLAG_API_KEY={API_KEY}\n")), "{chapter}");
+    let commands = chapter.lines().filter_map(|line| line.strip_prefix("$ cargo run -p nolag-cli -- api "));
+    let (mut app_id, mut answers) = ("APP_ID".to_owned(), Vec::new());
+    for command in commands {
+        let command = command.replace("APP_ID", &app_id);
+        let ran = run(&mut broker.api(&command.split(' ').collect::<Vec<_>>())).expect(0);
+        if command.starts_with("apps create") {
+            app_id = field(&ran, "appId").into();
+        }
+        answers.push(ran);
+    }
+    let [app, _room, actor] = answers.as_slice() else { panic!("{answers:#?}") };
+    let topic = format!("{}/general/messages", field(app, "slug"));
+    run(&mut broker.nolag(field(actor, "accessToken"), &["pub", &topic, "1"])).expect(0);
+}
+
+#[test]
 fn the_token_of_an_actor_is_shown_when_it_is_created_and_never_again() {
     let broker = Broker::start();
     let ran =

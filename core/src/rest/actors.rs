@@ -15,9 +15,9 @@ pub use crate::ActorType;
 /// Lists the project's actors.
 ///
 /// # Errors
-/// None; the result is for all calls to be alike.
+/// [`ApiError::Misuse`] for page 0.
 pub fn list(params: &ListParams) -> Result<Call<Page<Actor>>, ApiError> {
-    Ok(Call::new(Method::Get, all(), json::page).query(params))
+    Call::new(Method::Get, all(), json::page).query(params)
 }
 
 /// Reads one actor.
@@ -176,10 +176,12 @@ impl Actor {
 }
 
 impl Resource for Actor {
+    const ID: &'static str = "actorTokenId";
+
     fn read(mut fields: Fields) -> Result<Self, String> {
         fields.discard(ACCESS_TOKEN);
         Ok(Self {
-            actor_token_id: fields.id("actorTokenId")?,
+            actor_token_id: fields.id(Self::ID)?,
             project_id: fields.text("projectId"),
             name: fields.text("name"),
             actor_type: fields.take("actorType"),
@@ -211,6 +213,8 @@ pub struct ActorWithToken {
 }
 
 impl Resource for ActorWithToken {
+    const ID: &'static str = Actor::ID;
+
     fn read(mut fields: Fields) -> Result<Self, String> {
         let access_token = Token::new(fields.text(ACCESS_TOKEN));
         let actor = Actor::read(fields)?;

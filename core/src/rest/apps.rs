@@ -1,6 +1,6 @@
 //! Apps: what rooms and topics belong to.
 
-use alloc::{collections::BTreeMap, string::String, vec::Vec};
+use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 use core::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -14,9 +14,9 @@ use crate::text_enum::text_enum;
 /// Lists the project's apps.
 ///
 /// # Errors
-/// None; the result is for all calls to be alike.
+/// [`ApiError::Misuse`] for page 0.
 pub fn list(params: &ListParams) -> Result<Call<Page<App>>, ApiError> {
-    Ok(Call::new(Method::Get, all(), json::page).query(params))
+    Call::new(Method::Get, all(), json::page).query(params)
 }
 
 /// Reads one app.
@@ -158,7 +158,8 @@ text_enum! {
     }
 }
 
-/// An address that the service calls. Its `Debug` shows the names of the headers only: they may carry credentials.
+/// An address that the service calls. Its `Debug` shows the host of the URL and the names of the headers only: all else may
+/// carry credentials.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Webhook {
     /// The address.
@@ -185,8 +186,21 @@ impl Webhook {
 impl fmt::Debug for Webhook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headers: Vec<_> = self.headers.keys().collect();
-        f.debug_struct("Webhook").field("url", &self.url).field("headers", &headers).finish()
+        f.debug_struct("Webhook").field("url", &host_of(&self.url)).field("headers", &headers).finish()
     }
+}
+
+/// Scheme and host of an address; `…` for everything else.
+fn host_of(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return "…".into() };
+    let (authority, more) = rest.split_at(rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len()));
+    // A password may hold what ends a host elsewhere: then nobody knows where the host is.
+    if more.contains('@') || !scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return "…".into();
+    }
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let more = if matches!(more, "" | "/") { more } else { "/…" };
+    format!("{scheme}://{host}{more}")
 }
 
 /// An app.
@@ -250,9 +264,11 @@ pub struct App {
 }
 
 impl Resource for App {
+    const ID: &'static str = "appId";
+
     fn read(mut fields: Fields) -> Result<Self, String> {
         Ok(Self {
-            app_id: fields.id("appId")?,
+            app_id: fields.id(Self::ID)?,
             project_id: fields.text("projectId"),
             name: fields.text("name"),
             slug: fields.text("slug"),

@@ -5,7 +5,11 @@ use core::{fmt, time::Duration};
 
 use serde_json::{Map, Value};
 
-use super::json::{number, scalar};
+use super::{
+    Redactor,
+    json::{number, scalar},
+    retry_after,
+};
 use crate::TransportError;
 
 /// Why a call did not succeed. The variants say whose fault it is.
@@ -62,6 +66,10 @@ pub struct StatusError {
     pub index: Option<u64>,
     /// How long the server asks to wait.
     pub retry_after: Option<Duration>,
+    /// The server's `Retry-After` if it cannot be read.
+    pub unread_retry_after: Option<Box<str>>,
+    /// What may be wrong, from whoever sent the request.
+    pub hint: Option<Box<str>>,
     /// The beginning of a body that has no message to read: an HTML page, for example. Runs of white space and control
     /// characters are one space, and secrets are cut.
     pub body: Option<Box<str>>,
@@ -110,13 +118,27 @@ impl ApiError {
         }
     }
 
-    /// The same with what the answer's `Retry-After` header says. Only its form in seconds is read, the one that brokers
-    /// and control planes use.
+    /// The same with what the answer's `Retry-After` header says in seconds, the form that brokers and control planes use.
+    /// Anything else is [unread](StatusError::unread_retry_after).
     #[must_use]
-    pub fn with_retry_after(mut self, header: &str) -> Self {
+    pub fn with_retry_after(self, header: &str) -> Self {
+        self.with_retry(header, retry_after::seconds(header))
+    }
+
+    /// The same for who knows what time it is, in UTC since the beginning of 1970: reads dates too.
+    #[must_use]
+    pub fn with_retry_after_at(self, header: &str, since_1970: Duration) -> Self {
+        let date = || Some(retry_after::date(header)?.saturating_sub(since_1970));
+        self.with_retry(header, retry_after::seconds(header).or_else(date))
+    }
+
+    fn with_retry(mut self, header: &str, wait: Option<Duration>) -> Self {
         if let Self::Status(error) = &mut self {
-            error.retry_after =
-                header.trim().parse::<u32>().ok().map(|secs| Duration::from_secs(secs.into()));
+            error.retry_after = wait;
+            error.unread_retry_after = match wait {
+                Some(_) => None,
+                None => Some(Redactor(&[]).line(header, MAX_MESSAGE)),
+            };
         }
         self
     }
@@ -127,7 +149,7 @@ pub(super) fn misuse(what: &'static str, reason: impl Into<Box<str>>) -> ApiErro
 }
 
 /// The error of an answer with a status that is not a success.
-pub(super) fn refused(request: Box<str>, status: u16, body: &[u8]) -> ApiError {
+pub(super) fn refused(request: Box<str>, status: u16, body: &[u8], redactor: Redactor<'_>) -> ApiError {
     let mut error = StatusError {
         request,
         status,
@@ -137,34 +159,43 @@ pub(super) fn refused(request: Box<str>, status: u16, body: &[u8]) -> ApiError {
         code: None,
         index: None,
         retry_after: None,
+        unread_retry_after: None,
+        hint: None,
         body: None,
     };
     match serde_json::from_slice(body) {
-        Ok(Value::Object(map)) => error.read(&map),
-        Ok(Value::String(text)) => error.message = clean(&text, MAX_MESSAGE),
+        Ok(Value::Object(map)) => error.read(&map, redactor),
+        Ok(Value::String(text)) => error.message = redactor.line(&text, MAX_MESSAGE),
         _ => {}
     }
     if error.message.is_empty() {
-        error.body = excerpt(body);
+        error.body = excerpt(body, redactor);
     }
     ApiError::Status(Box::new(error))
 }
 
 /// The error of an answer that says that it was done, but not what.
-pub(super) fn unreadable(request: Box<str>, status: u16, reason: &str, body: &[u8]) -> ApiError {
+pub(super) fn unreadable(
+    request: Box<str>,
+    status: u16,
+    reason: &str,
+    body: &[u8],
+    redactor: Redactor<'_>,
+) -> ApiError {
     let is_json = matches!(body.trim_ascii_start().first(), Some(b'{' | b'[' | b'"'));
-    let body = if is_json { None } else { excerpt(body) };
-    ApiError::Decode { request, status, reason: clean(reason, MAX_MESSAGE), body }
+    let body = if is_json { None } else { excerpt(body, redactor) };
+    ApiError::Decode { request, status, reason: redactor.line(reason, MAX_MESSAGE), body }
 }
 
 impl StatusError {
     /// Control planes answer `{id, message, timestamp}`, their framework `{statusCode, message, error}` with one or
     /// several messages, brokers `{error: {code, message, index}}`.
-    fn read(&mut self, map: &Map<String, Value>) {
+    fn read(&mut self, map: &Map<String, Value>, redactor: Redactor<'_>) {
+        let words = |value| words(value, redactor);
         let inner = map.get("error").and_then(Value::as_object).unwrap_or(map);
         let message = inner.get("message").map(words).filter(|message| !message.is_empty());
         self.message = message.unwrap_or_else(|| inner.get("error").map(words).unwrap_or_default());
-        let text = |name| map.get(name).and_then(scalar).map(|text| clean(&text, MAX_MESSAGE));
+        let text = |name| map.get(name).and_then(scalar).map(|text| redactor.line(&text, MAX_MESSAGE));
         self.id = text("id");
         self.timestamp = text("timestamp");
         self.code = inner.get("code").and_then(number).and_then(|code| u32::try_from(code).ok());
@@ -173,12 +204,15 @@ impl StatusError {
 }
 
 /// A message, or a list of them.
-fn words(value: &Value) -> Box<str> {
+fn words(value: &Value, redactor: Redactor<'_>) -> Box<str> {
+    let line = |text: &str| redactor.line(text, MAX_MESSAGE);
     match value {
         Value::Null => "".into(),
-        Value::String(text) => clean(text, MAX_MESSAGE),
-        Value::Array(items) => clean(&items.iter().map(words).collect::<Vec<_>>().join("; "), MAX_MESSAGE),
-        other => clean(&alloc::format!("{other}"), MAX_MESSAGE),
+        Value::String(text) => line(text),
+        Value::Array(items) => {
+            line(&items.iter().map(|item| words(item, redactor)).collect::<Vec<_>>().join("; "))
+        }
+        other => line(&alloc::format!("{other}")),
     }
 }
 
@@ -194,47 +228,14 @@ const MAX_SHOWN: usize = 200;
 /// Bytes of a body that are looked at for an excerpt.
 const MAX_READ: usize = 16 * 1024;
 
-fn excerpt(body: &[u8]) -> Option<Box<str>> {
-    let text = String::from_utf8_lossy(&body[..body.len().min(MAX_READ)]);
-    Some(clean(&text, MAX_BODY)).filter(|text| !text.is_empty())
-}
-
-/// A server's text, fit for terminals and for keeping: one line, at most `max` characters, without keys and tokens.
-fn clean(text: &str, max: usize) -> Box<str> {
-    let mut out = String::new();
-    let mut length = 0;
-    for word in text.split(|c: char| c.is_control() || c.is_whitespace()).filter(|word| !word.is_empty()) {
-        if length >= max {
-            break;
-        }
-        if !out.is_empty() {
-            out.push(' ');
-            length += 1;
-        }
-        let start = out.len();
-        redact(word, &mut out);
-        length += out[start..].chars().count();
+fn excerpt(body: &[u8], redactor: Redactor<'_>) -> Option<Box<str>> {
+    let mut begin = &body[..body.len().min(MAX_READ)];
+    if begin.len() < body.len() {
+        // Half a secret would not be recognised.
+        let end = begin.iter().rposition(u8::is_ascii_whitespace);
+        begin = &begin[..end.unwrap_or(begin.len())];
     }
-    match out.char_indices().nth(max) {
-        Some((end, _)) => out[..end].trim_end().into(),
-        None => out.into(),
-    }
-}
-
-/// Appends a word, with `(redacted)` in the place of every key and token, such as `nlg_live_0123456789ab.secret`.
-fn redact(word: &str, out: &mut String) {
-    let part_of_token = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    let mut rest = word;
-    while let Some(start) = rest.find(part_of_token) {
-        out.push_str(&rest[..start]);
-        rest = &rest[start..];
-        let (run, after) = rest.split_at(rest.find(|c| !part_of_token(c)).unwrap_or(rest.len()));
-        let id = ["_live_", "_sandbox_"].iter().find_map(|kind| Some(run.split_once(kind)?.1));
-        let secret = id.is_some_and(|id| id.contains('.'));
-        out.push_str(if secret { "(redacted)" } else { run });
-        rest = after;
-    }
-    out.push_str(rest);
+    Some(redactor.line(&String::from_utf8_lossy(begin), MAX_BODY)).filter(|text| !text.is_empty())
 }
 
 impl fmt::Display for ApiError {
@@ -271,7 +272,11 @@ impl fmt::Display for StatusError {
         if let Some(id) = &self.id {
             write!(f, " (id {id})")?;
         }
-        if self.status == 401 { f.write_str("; check the API key") } else { Ok(()) }
+        match &self.hint {
+            Some(hint) => write!(f, "; {hint}"),
+            None if self.status == 401 => f.write_str("; check the API key"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -75,6 +75,9 @@ text_enum! {
 
 /// Something that answers describe.
 pub(super) trait Resource: Sized {
+    /// The name of the field with its id.
+    const ID: &'static str;
+
     /// Reads it; the error says what is wrong.
     fn read(fields: Fields) -> Result<Self, String>;
 }
@@ -144,18 +147,29 @@ pub(super) fn page<T: Resource>(body: &[u8]) -> Result<Page<T>, String> {
         _ => return Err("expected a list".into()),
     };
     let pagination = list::pagination(pagination, items.len());
+    let mut ids = list::Ids::default();
     let read = |(index, item)| {
-        Fields::of(item).and_then(T::read).map_err(|reason| format!("entry {index}: {reason}"))
+        let read = Fields::of(item).and_then(|fields| {
+            ids.add(fields.0.get(T::ID).and_then(scalar).as_deref().unwrap_or_default());
+            T::read(fields)
+        });
+        read.map_err(|reason| format!("entry {index}: {reason}"))
     };
     let data = items.into_iter().enumerate().map(read).collect::<Result<Vec<T>, String>>()?;
-    Ok(Page { data, pagination })
+    Ok(Page { data, pagination, ids })
 }
 
-/// Reads an answer that says only that it was done: any body, or none.
+/// Reads an answer that says only that it was done: an object, or nothing. Anything else is not from a control plane.
 pub(super) fn nothing(body: &[u8]) -> Result<(), String> {
-    match value(body) {
-        Ok(value) if value["success"] == false => Err("it says that it was not done".into()),
-        _ => Ok(()),
+    if body.trim_ascii().is_empty() {
+        return Ok(());
+    }
+    match value(body)? {
+        Value::Object(map) if map.get("success") == Some(&Value::Bool(false)) => {
+            Err("it says that it was not done".into())
+        }
+        Value::Object(_) => Ok(()),
+        _ => Err("expected an object or nothing".into()),
     }
 }
 

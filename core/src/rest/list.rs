@@ -8,7 +8,7 @@ use alloc::{
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{ResourceStatus, json::number};
+use super::{ApiError, Redactor, ResourceStatus, error, json::number};
 
 /// What to list, and how much of it at a time. What is not set is the server's default: the first page, of 10.
 ///
@@ -34,7 +34,7 @@ impl ListParams {
         Self::default()
     }
 
-    /// Which page, from 1.
+    /// Which page, from 1. A call for page 0 is [`ApiError::Misuse`].
     #[must_use]
     pub fn page(self, page: u64) -> Self {
         self.set("page", page.to_string())
@@ -101,15 +101,124 @@ impl ListParams {
     }
 
     /// What to ask for after `page` came as the answer to these; `None` if it was the last.
+    ///
+    /// The last is the one that the server's count says, or, from a server that does not count, one that is empty or
+    /// shorter than the [limit](Self::limit). This knows no other page: a [`PageWalk`] ends whatever servers do.
     pub fn after<T>(&self, page: &Page<T>) -> Option<Self> {
-        let asked = self.query.iter().find(|(name, _)| name == "page");
-        let asked = asked.and_then(|(_, page)| page.parse().ok()).unwrap_or(1);
-        let more = !page.data.is_empty() && asked < page.pagination.page_count;
-        more.then(|| self.clone().page(asked.saturating_add(1)))
+        let asked = self.asked();
+        let more = match page.pagination.page_count {
+            0 => !self.is_short(page.data.len()),
+            count => asked < count,
+        };
+        (more && !page.data.is_empty()).then(|| self.clone().page(asked.saturating_add(1)))
     }
 
-    pub(super) fn query(&self) -> Vec<(String, String)> {
-        self.query.clone()
+    /// The number of the page that this asks for.
+    fn asked(&self) -> u64 {
+        self.number("page").unwrap_or(1)
+    }
+
+    /// Whether a page of so many entries is not full.
+    fn is_short(&self, len: usize) -> bool {
+        let full = self.number("limit").map(|limit| limit.min(MAX_LIMIT));
+        full.is_some_and(|full| u64::try_from(len).is_ok_and(|len| len < full))
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        self.query.iter().find(|(other, _)| other == name)?.1.parse().ok()
+    }
+
+    pub(super) fn query(&self) -> Result<Vec<(String, String)>, ApiError> {
+        match self.number("page") {
+            Some(0) => Err(error::misuse("page", "is 0; pages are counted from 1")),
+            _ => Ok(self.query.clone()),
+        }
+    }
+}
+
+/// Most entries that control planes put on a page.
+const MAX_LIMIT: u64 = 100;
+
+/// A way through a list, page by page, that ends whatever the server does.
+///
+/// Ask for [`params`](Self::params) and give the answer to [`take`](Self::take), until there are no more of them.
+///
+/// Servers that ignore which page is asked for would answer with the first one for ever, and others could count ever more
+/// pages. So a page with the same entries as the one before is the end: as an [`ApiError::Decode`] from servers that count
+/// pages, since then others are missing, and in silence from those that do not. The same error ends a list that has grown
+/// to more than twice the pages that it had at first, and 100.
+#[derive(Debug, Clone)]
+pub struct PageWalk {
+    /// What to ask for next.
+    params: Option<ListParams>,
+    /// Of the last page.
+    ids: Option<Ids>,
+    /// No page after this one is believed.
+    last: Option<u64>,
+}
+
+impl PageWalk {
+    /// One that begins with the page that these ask for.
+    pub fn new(params: ListParams) -> Self {
+        Self { params: Some(params), ids: None, last: None }
+    }
+
+    /// What to ask for next; `None` at the end.
+    pub fn params(&self) -> Option<&ListParams> {
+        self.params.as_ref()
+    }
+
+    /// Takes the answer to [`params`](Self::params), and gives what to make of it; `None` if it is nothing new, and the
+    /// end. An error is the end. `request` is what to call the request in an error.
+    pub fn take<T>(
+        &mut self,
+        request: &str,
+        answer: Result<Page<T>, ApiError>,
+    ) -> Option<Result<Page<T>, ApiError>> {
+        let params = self.params.take()?;
+        let page = match answer {
+            Ok(page) => page,
+            Err(error) => return Some(Err(error)),
+        };
+        let (asked, count) = (params.asked(), page.pagination.page_count);
+        let unreadable =
+            |reason: String| Some(Err(error::unreadable(request.into(), 200, &reason, b"[]", Redactor(&[]))));
+        let same = self.ids.replace(page.ids) == Some(page.ids);
+        if same && !page.data.is_empty() {
+            return match count {
+                0 => None,
+                _ => unreadable(alloc::format!("page {asked} of {count} has the entries of the page before")),
+            };
+        }
+        let grown = if count == 0 { MAX_PAGES } else { count.saturating_mul(2).saturating_add(100) };
+        let last = *self.last.get_or_insert_with(|| grown.min(MAX_PAGES));
+        if asked > last && (count == 0 || asked < count) {
+            return unreadable(alloc::format!("the list has grown without an end, to {count} pages"));
+        }
+        self.params = params.after(&page);
+        Some(Ok(page))
+    }
+}
+
+/// Far more pages than any list has.
+const MAX_PAGES: u64 = 1_000_000;
+
+/// The ids of a page, as one number that another page's ids hardly have (FNV-1a).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ids(u64);
+
+impl Default for Ids {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Ids {
+    pub(super) fn add(&mut self, id: &str) {
+        // No text has this byte, so that it parts them.
+        for byte in id.bytes().chain([0xff]) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
     }
 }
 
@@ -121,6 +230,8 @@ pub struct Page<T> {
     pub data: Vec<T>,
     /// Which part of the list they are. A plain list is its own only page.
     pub pagination: Pagination,
+    #[serde(skip)]
+    pub(super) ids: Ids,
 }
 
 /// Where a [`Page`] stands in its list.
@@ -132,7 +243,7 @@ pub struct Pagination {
     pub total: u64,
     /// The page's number, from 1.
     pub page: u64,
-    /// How many pages there are.
+    /// How many pages there are. 0 if the server does not say although it pages the list; see [`ListParams::after`].
     pub page_count: u64,
 }
 
@@ -154,13 +265,14 @@ impl<'p, T> IntoIterator for &'p Page<T> {
     }
 }
 
-/// Reads where a page of `len` entries stands. A list that does not say is whole.
+/// Reads where a page of `len` entries stands. A list that does not say anything is whole.
 pub(super) fn pagination(value: Option<Value>, len: usize) -> Pagination {
     let value = value.unwrap_or_default();
+    let pages = u64::from(!value.is_object());
     let field = |name| number(&value[name]);
     Pagination {
         total: field("total").unwrap_or_else(|| u64::try_from(len).unwrap_or(u64::MAX)),
         page: field("page").unwrap_or(1),
-        page_count: field("pageCount").or_else(|| field("totalPages")).unwrap_or(1),
+        page_count: field("pageCount").or_else(|| field("totalPages")).unwrap_or(pages),
     }
 }

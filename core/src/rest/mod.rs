@@ -53,9 +53,9 @@
 //!
 //! # Secrets
 //!
-//! A token is a [`Token`](crate::Token) from the moment it is read. `Debug` shows neither tokens nor the contents of
-//! bodies, free-form JSON and webhook headers, and texts of servers in errors lose everything that looks like an API key
-//! or an access token.
+//! A token is a [`Token`] from the moment it is read. `Debug` shows neither tokens nor the contents of
+//! bodies, free-form JSON and webhooks. Errors lose everything that looks like an API key or an access token, in texts of
+//! servers and in ids that were none, and what was given to [`Call::hiding`].
 
 #[macro_use]
 mod body;
@@ -68,10 +68,12 @@ mod json;
 mod list;
 mod patch;
 pub mod publish;
+mod redact;
+mod retry_after;
 pub mod rooms;
 pub mod scopes;
 
-use alloc::{format, string::String, vec::Vec};
+use alloc::{boxed::Box, format, string::String, vec::Vec};
 use core::fmt;
 
 use serde::Serialize;
@@ -80,7 +82,7 @@ pub use actors::{Actor, ActorCreate, ActorType, ActorUpdate, ActorWithToken};
 pub use apps::{AccessMode, App, AppCreate, AppUpdate, Webhook};
 pub use error::{ApiError, StatusError};
 pub use json::{Json, ResourceStatus};
-pub use list::{ListParams, Page, Pagination, SortOrder};
+pub use list::{ListParams, Page, PageWalk, Pagination, SortOrder};
 pub use patch::Patch;
 pub use publish::BatchMessage;
 pub use rooms::{AccessPermission, Room, RoomAccess, RoomAccessCreate, RoomCreate, RoomType, RoomUpdate};
@@ -88,7 +90,9 @@ pub use scopes::{Scope, ScopeCreate, ScopeUpdate};
 #[doc(no_inline)]
 pub use serde_json::{Map, Value, json};
 
-use crate::{TransportError, TransportErrorKind};
+use redact::Redactor;
+
+use crate::{Token, TransportError, TransportErrorKind};
 
 /// Where the cloud's control plane is.
 pub const CLOUD_URL: &str = "https://api.nolag.app/v1";
@@ -113,6 +117,8 @@ pub struct Request {
     /// The body, as JSON.
     pub body: Option<String>,
     idempotent: bool,
+    /// What errors do not show.
+    secrets: Vec<Token>,
 }
 
 /// Who answers a [`Request`].
@@ -188,9 +194,11 @@ impl Request {
     ///
     /// Where the server did not act, any request may be: the connection could not be opened, or 429, unless the month's
     /// quota is used up. Where it may have acted, only an idempotent one: the connection failed, or 408, 502, 503 or
-    /// 504. Everything else would only fail again.
+    /// 504. Everything else would only fail again. None may be if the server said when and that cannot be read: it would be
+    /// too early.
     pub fn may_retry(&self, error: &ApiError) -> bool {
         match error {
+            ApiError::Status(error) if error.unread_retry_after.is_some() => false,
             ApiError::Status(error) => match error.status {
                 429 => error.code != Some(QUOTA_EXCEEDED),
                 408 | 502..=504 => self.idempotent,
@@ -210,15 +218,22 @@ impl Request {
         ApiError::Transport { request: self.name(), error }
     }
 
-    /// What errors call it: `POST /apps`.
-    fn name(&self) -> alloc::boxed::Box<str> {
-        format!("{} {}", self.method, self.path).into()
+    /// What errors call it: `POST /apps`. A key or a token in the place of an id is not shown.
+    pub fn name(&self) -> Box<str> {
+        let path: Vec<String> = self.path.split('/').map(|id| self.redactor().id(id)).collect();
+        format!("{} {}", self.method, path.join("/")).into()
+    }
+
+    fn redactor(&self) -> Redactor<'_> {
+        Redactor(&self.secrets)
     }
 }
 
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.method, self.target())?;
+        let target = self.target();
+        f.write_str(&self.name())?;
+        f.write_str(&self.redactor().text(target.get(self.path.len()..).unwrap_or_default()))?;
         self.body.as_ref().map_or(Ok(()), |body| write!(f, " ({} bytes)", body.len()))
     }
 }
@@ -243,10 +258,20 @@ impl<T> Call<T> {
     /// * [`ApiError::Status`] for any status but 200 to 299, whatever the body is;
     /// * [`ApiError::Decode`] if the server did it and the body does not say what was done.
     pub fn parse(&self, status: u16, body: &[u8]) -> Result<T, ApiError> {
+        let (name, redactor) = (|| self.request.name(), self.request.redactor());
         if !(200..300).contains(&status) {
-            return Err(error::refused(self.request.name(), status, body));
+            return Err(error::refused(name(), status, body, redactor));
         }
-        (self.read)(body).map_err(|reason| error::unreadable(self.request.name(), status, &reason, body))
+        (self.read)(body).map_err(|reason| error::unreadable(name(), status, &reason, body, redactor))
+    }
+
+    /// Keeps this out of errors, also where a server repeats it: the API key that the request is sent with, for example.
+    ///
+    /// It is recognised percent-encoded too, and of a key of two parts, as in `nlg_live_0123456789ab.secret`, the secret
+    /// one by itself. What is shorter than 6 characters is not: it would be found in any text.
+    pub fn hiding(mut self, secret: impl Into<Token>) -> Self {
+        self.request.secrets.push(secret.into());
+        self
     }
 
     fn new(method: Method, path: Path, read: fn(&[u8]) -> Result<T, String>) -> Self {
@@ -257,6 +282,7 @@ impl<T> Call<T> {
             query: Vec::new(),
             body: None,
             idempotent: method != Method::Post,
+            secrets: Vec::new(),
         };
         Self { request, read }
     }
@@ -267,9 +293,9 @@ impl<T> Call<T> {
         self
     }
 
-    fn query(mut self, params: &ListParams) -> Self {
-        self.request.query = params.query();
-        self
+    fn query(mut self, params: &ListParams) -> Result<Self, ApiError> {
+        self.request.query = params.query()?;
+        Ok(self)
     }
 
     fn body(mut self, body: &impl Serialize) -> Result<Self, ApiError> {

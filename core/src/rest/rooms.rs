@@ -16,9 +16,9 @@ const MAX_ROLE: usize = 100;
 /// Lists an app's rooms.
 ///
 /// # Errors
-/// [`ApiError::Misuse`] for an id that cannot be one.
+/// [`ApiError::Misuse`] for an id that cannot be one, and for page 0.
 pub fn list(app_id: &str, params: &ListParams) -> Result<Call<Page<Room>>, ApiError> {
-    Ok(Call::new(Method::Get, all(app_id)?, json::page).query(params))
+    Call::new(Method::Get, all(app_id)?, json::page).query(params)
 }
 
 /// Reads one room.
@@ -90,13 +90,13 @@ pub fn grant_access(
 /// Lists the grants of a room.
 ///
 /// # Errors
-/// [`ApiError::Misuse`] for an id that cannot be one.
+/// [`ApiError::Misuse`] for an id that cannot be one, and for page 0.
 pub fn list_access(
     app_id: &str,
     room_id: &str,
     params: &ListParams,
 ) -> Result<Call<Page<RoomAccess>>, ApiError> {
-    Ok(Call::new(Method::Get, access_of(app_id, room_id)?, json::page).query(params))
+    Call::new(Method::Get, access_of(app_id, room_id)?, json::page).query(params)
 }
 
 /// Takes a grant back. Without its last grant the room is open to all again.
@@ -293,9 +293,11 @@ impl Room {
 }
 
 impl Resource for Room {
+    const ID: &'static str = "roomId";
+
     fn read(mut fields: Fields) -> Result<Self, String> {
         Ok(Self {
-            room_id: fields.id("roomId")?,
+            room_id: fields.id(Self::ID)?,
             app_id: fields.text("appId"),
             name: fields.text("name"),
             slug: fields.text("slug"),
@@ -360,9 +362,11 @@ pub struct RoomAccess {
 }
 
 impl Resource for RoomAccess {
+    const ID: &'static str = "roomActorAccessId";
+
     fn read(mut fields: Fields) -> Result<Self, String> {
         Ok(Self {
-            access_id: fields.id("roomActorAccessId")?,
+            access_id: fields.id(Self::ID)?,
             room_id: fields.text("roomId"),
             actor_token_id: fields.take("actorTokenId"),
             actor_type: fields.take("actorType"),

@@ -15,9 +15,9 @@ const MAX_DESCRIPTION: usize = 500;
 /// Lists the project's scopes.
 ///
 /// # Errors
-/// None; the result is for all calls to be alike.
+/// [`ApiError::Misuse`] for page 0.
 pub fn list(params: &ListParams) -> Result<Call<Page<Scope>>, ApiError> {
-    Ok(Call::new(Method::Get, all(), json::page).query(params))
+    Call::new(Method::Get, all(), json::page).query(params)
 }
 
 /// Reads one scope.
@@ -62,9 +62,9 @@ pub fn delete(scope_id: &str) -> Result<Call<()>, ApiError> {
 /// Lists a scope's actors.
 ///
 /// # Errors
-/// [`ApiError::Misuse`] for an id that cannot be one.
+/// [`ApiError::Misuse`] for an id that cannot be one, and for page 0.
 pub fn list_actors(scope_id: &str, params: &ListParams) -> Result<Call<Page<Actor>>, ApiError> {
-    Ok(Call::new(Method::Get, one(scope_id)?.then("actors"), json::page).query(params))
+    Call::new(Method::Get, one(scope_id)?.then("actors"), json::page).query(params)
 }
 
 /// Confines an actor to a scope, and to no other: an update of the actor.
@@ -164,9 +164,11 @@ pub struct Scope {
 }
 
 impl Resource for Scope {
+    const ID: &'static str = "accessScopeId";
+
     fn read(mut fields: Fields) -> Result<Self, String> {
         Ok(Self {
-            access_scope_id: fields.id("accessScopeId")?,
+            access_scope_id: fields.id(Self::ID)?,
             project_id: fields.text("projectId"),
             slug: fields.text("slug"),
             name: fields.text("name"),

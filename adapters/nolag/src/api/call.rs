@@ -7,18 +7,18 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use nolag_core::{
-    Instant, TransportErrorKind,
-    rest::{self, Call, Service},
+    Instant, Token, TransportErrorKind,
+    rest::{Call, Service, StatusError},
 };
 use tungstenite::http;
 
 use super::{
     ApiError, ApiOptions,
-    http::{self as client, Exchange, Http, Setup},
+    http::{self as client, Exchange, Failed, Http, Setup},
 };
 use crate::{
     runtime::{self, BoxFuture, Driver},
@@ -52,8 +52,9 @@ impl<T> ApiCall<T> {
     where
         T: Send + 'static,
     {
+        let call = call.map(|call| shared.secrets.iter().cloned().fold(call, Call::hiding));
         let request = match &call {
-            Ok(call) => name(call.request()),
+            Ok(call) => call.request().name(),
             Err(_) => "".into(),
         };
         let limit = shared.timeout.saturating_add(Duration::from_secs(5));
@@ -82,6 +83,8 @@ pub(super) struct Shared {
     http: Result<Box<dyn Http>, ApiError>,
     control_plane: Result<String, ApiError>,
     broker: Result<String, ApiError>,
+    /// What no error shows: the key and the values of headers.
+    secrets: Vec<Token>,
     timeout: Duration,
     retries: u32,
     retry_interval: Duration,
@@ -94,12 +97,13 @@ const MAX_PAUSE: Duration = Duration::from_secs(8);
 const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl Shared {
-    pub(super) fn new(key: &str, options: &ApiOptions) -> Self {
+    pub(super) fn new(key: Token, options: &ApiOptions) -> Self {
         Self {
             driver: runtime::driver(options.runtime),
-            http: Setup::new(key, options).and_then(|setup| client::client(options.runtime, setup)),
+            http: Setup::new(key.expose(), options).and_then(|setup| client::client(options.runtime, setup)),
             control_plane: client::service("base_url", &options.base_url, options),
             broker: client::service("broker_url", &http_url_of(&options.broker_url), options),
+            secrets: client::secret_headers(options).map(Token::new).chain([key]).collect(),
             timeout: options.timeout.min(MAX_TIMEOUT),
             retries: options.retries,
             retry_interval: options.retry_interval,
@@ -108,7 +112,6 @@ impl Shared {
 
     async fn attempts<T>(&self, call: &Call<T>) -> Result<T, ApiError> {
         let sender = self.http.as_deref().map_err(ApiError::clone)?;
-        sender.check_place()?;
         let request = call.request();
         let end = self.driver.now() + self.timeout;
         let mut attempt = 0;
@@ -146,24 +149,41 @@ impl Shared {
             body: request.body.clone(),
             timeout: end.saturating_since(self.driver.now()),
         };
-        let answer = sender.send(exchange).await.map_err(|mut error| {
-            if error.kind == TransportErrorKind::Timeout {
-                error.detail = format!("there was no answer within {:?}", self.timeout).into();
+        let answer = sender.send(exchange).await.map_err(|failed| match failed {
+            Failed::Here(error) => error,
+            Failed::There(mut error) => {
+                if error.kind == TransportErrorKind::Timeout {
+                    error.detail = format!("there was no answer within {:?}", self.timeout).into();
+                }
+                request.failed(error)
             }
-            request.failed(error)
         })?;
         if answer.cut && (200..300).contains(&answer.status) {
             return Err(ApiError::Decode {
-                request: name(request),
+                request: request.name(),
                 status: answer.status,
                 reason: format!("it has more than {} bytes", answer.body.len()).into(),
                 body: None,
             });
         }
-        call.parse(answer.status, &answer.body).map_err(|error| match &answer.retry_after {
-            Some(header) => error.with_retry_after(header),
-            None => error,
+        call.parse(answer.status, &answer.body).map_err(|mut error| {
+            if let ApiError::Status(error) = &mut error {
+                error.hint = self.hint(request.service, error);
+            }
+            match &answer.retry_after {
+                Some(header) => error.with_retry_after_at(header, since_1970()),
+                None => error,
+            }
         })
+    }
+
+    /// What may be wrong when something other than a control plane answers.
+    fn hint(&self, service: Service, error: &StatusError) -> Option<Box<str>> {
+        let base = self.control_plane.as_deref().ok().filter(|_| service == Service::ControlPlane)?;
+        let base = base.trim_end_matches('/');
+        // Control planes give their errors an id.
+        let missing = error.status == 404 && error.id.is_none() && !base.ends_with("/v1");
+        missing.then(|| format!("is the base URL {base}/v1?").into())
     }
 
     /// How long to wait after a failed attempt: as long as the server asks and twice as long as last time, half of it
@@ -177,9 +197,9 @@ impl Shared {
     }
 }
 
-/// What errors call it.
-fn name(request: &rest::Request) -> Box<str> {
-    format!("{} {}", request.method, request.path).into()
+/// The time in UTC, for what servers say in dates.
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// The address for HTTP of a broker whose address for WebSockets is this.
@@ -207,7 +227,7 @@ mod tests {
 
     #[test]
     fn pauses_double_and_are_as_long_as_the_server_asks() {
-        let shared = Shared::new("key", &ApiOptions::default().retry_interval(Duration::from_secs(1)));
+        let shared = Shared::new("key".into(), &ApiOptions::default().retry_interval(Duration::from_secs(1)));
         let secs =
             |attempt, asked: Option<u64>| shared.pause(attempt, asked.map(Duration::from_secs)).as_secs_f64();
         for _ in 0..100 {

@@ -53,7 +53,13 @@
 //!
 //! # Secrets
 //! The key is sent to the configured addresses only: redirects are not followed. It is in no error, no `Debug` output and
-//! no trace of this crate.
+//! no trace of this crate, and servers that repeat it do not get it into an error either.
+//!
+//! **What other crates log is another matter.** On threads, smol and async-std, HTTP is done by ureq, whose part `ureq_proto`
+//! writes requests and answers to the [`log`](https://docs.rs/log) crate at the level `TRACE`, byte for byte: the key, all
+//! headers, and the tokens of new actors. It has no switch for that. A program that logs at `TRACE` must leave this target
+//! out, for example with `RUST_LOG=trace,ureq_proto=off`, or with the feature `max_level_debug` of `log`. Nothing else in
+//! ureq, and nothing in reqwest, which does HTTP on tokio, logs any of this.
 
 mod call;
 mod groups;
@@ -95,7 +101,7 @@ impl NoLagApi {
     ///
     /// A key or an option that cannot be used is reported by every call, as [`ApiError::Misuse`].
     pub fn new(api_key: impl Into<Token>, options: ApiOptions) -> Self {
-        Self { shared: Arc::new(Shared::new(api_key.into().expose(), &options)) }
+        Self { shared: Arc::new(Shared::new(api_key.into(), &options)) }
     }
 
     /// What rooms and topics belong to.

@@ -41,8 +41,10 @@ impl Default for ApiOptions {
 }
 
 impl ApiOptions {
-    /// The defaults, for the control plane at this address: `http://` or `https://`, with its path and without a query,
-    /// for example `http://localhost:8080/v1`. Over `http://` the API key can be read on the way.
+    /// The defaults, for the control plane at this address: `http://` or `https://`, with its path, which is usually `/v1`,
+    /// and without a query, for example `http://localhost:8080/v1`. Over `http://` the API key can be read on the way.
+    ///
+    /// It is ASCII, with other characters percent-encoded and in hosts as `xn--…`, and has no steps such as `..`.
     pub fn new(base_url: impl Into<String>) -> Self {
         Self {
             base_url: base_url.into(),
@@ -117,9 +119,12 @@ impl ApiOptions {
         self
     }
 
-    /// Sends this header with every request, for gateways in front of the control plane. Can be called several times.
+    /// Sends this header with every request, for gateways in front of the control plane. Can be called several times, also
+    /// with the same name: then all values are sent.
     ///
-    /// Values are treated as secrets: they are in no log and no error. `Accept` and `User-Agent` replace the client's own;
+    /// Values are treated as secrets: this crate shows them in no trace and no error, also where a server repeats one of 6
+    /// characters or more. The crate below it on other runtimes than tokio logs them at `TRACE`: see the
+    /// [module](crate::api#secrets). `Accept` and `User-Agent` replace the client's own, and are no secrets;
     /// `Authorization`, which has the key, and headers about the connection and the body cannot be given.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
@@ -130,8 +135,10 @@ impl ApiOptions {
     /// Goes through an HTTP proxy: `http://host:port` or `http://user:password@host:port`, with special characters
     /// percent-encoded. Default: none; the environment is not consulted.
     ///
-    /// A proxy that does not open a way to an `https://` server is
-    /// [`TransportErrorKind::Proxy`](crate::TransportErrorKind::Proxy).
+    /// The way to an `https://` server is opened with `CONNECT`, and a proxy that does not open it is
+    /// [`TransportErrorKind::Proxy`](crate::TransportErrorKind::Proxy). For an `http://` server it depends on the runtime: on
+    /// tokio the proxy is asked for the whole address (`GET http://host/v1/apps`), sees the key, and answers itself when it
+    /// refuses; elsewhere it is asked for `CONNECT` here too, which some proxies allow for port 443 only.
     #[must_use]
     pub fn proxy(mut self, url: impl Into<String>) -> Self {
         self.proxy = Some(url.into());

@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures_core::Stream;
-use nolag_core::rest::{ApiError, Call, ListParams, Page};
+use nolag_core::rest::{ApiError, Call, ListParams, Page, PageWalk};
 
 use super::call::{ApiCall, Shared};
 use crate::stream::Next;
@@ -17,7 +17,8 @@ use crate::stream::Next;
 /// `blocking` also an iterator: `iter()`.
 ///
 /// Each page is asked for when the one before it has been taken. An error ends it, after the call's retries. What is
-/// created or deleted meanwhile may shift entries from page to page.
+/// created or deleted meanwhile may shift entries from page to page. Servers cannot make it endless: one that gives the same
+/// page again, or counts ever more pages, is [`ApiError::Decode`]. See [`PageWalk`].
 ///
 /// ```no_run
 /// # async fn example(api: nolag::NoLagApi) -> Result<(), nolag::NoLagApiError> {
@@ -36,8 +37,7 @@ use crate::stream::Next;
 pub struct Pages<T> {
     shared: Arc<Shared>,
     list: Box<List<T>>,
-    /// What to ask for next.
-    params: Option<ListParams>,
+    walk: PageWalk,
     /// What was asked for.
     call: Option<ApiCall<Page<T>>>,
 }
@@ -50,7 +50,7 @@ impl<T: Send + 'static> Pages<T> {
         params: ListParams,
         list: impl Fn(&ListParams) -> Result<Call<Page<T>>, ApiError> + Send + Sync + 'static,
     ) -> Self {
-        Self { shared: shared.clone(), list: Box::new(list), params: Some(params), call: None }
+        Self { shared: shared.clone(), list: Box::new(list), walk: PageWalk::new(params), call: None }
     }
 
     /// The next page; `None` after the last one.
@@ -70,17 +70,17 @@ impl<T: Send + 'static> Stream for Pages<T> {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        let Some(params) = &this.params else { return Poll::Ready(None) };
+        let Some(params) = this.walk.params() else { return Poll::Ready(None) };
         let call = this.call.get_or_insert_with(|| ApiCall::new(&this.shared, (this.list)(params)));
-        let answer = ready!(Pin::new(call).poll(cx));
+        let answer = ready!(Pin::new(&mut *call).poll(cx));
+        let answer = this.walk.take(&call.request, answer);
         this.call = None;
-        this.params = answer.as_ref().ok().and_then(|page| params.after(page));
-        Poll::Ready(Some(answer))
+        Poll::Ready(answer)
     }
 }
 
 impl<T> fmt::Debug for Pages<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pages").field("params", &self.params).finish_non_exhaustive()
+        f.debug_struct("Pages").field("params", &self.walk.params()).finish_non_exhaustive()
     }
 }

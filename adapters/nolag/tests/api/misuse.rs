@@ -1,6 +1,6 @@
 //! What can never work is told before anything is sent.
 
-#[cfg(all(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "tokio")]
 use nolag::Runtime;
 use nolag::{
     ApiOptions, NoLagApi, NoLagApiError,
@@ -46,10 +46,40 @@ fn options_that_cannot_be_used_are_refused_by_every_call() {
             "http://h/v1?a=b",
             "http://h/v1#x",
             "http://u@h/v1",
+            "http://h/v1/../admin",
+            "http://h/./v1",
+            "http://h/%2e%2E/v1",
+            "http://h/..",
+            "http://h\\v1",
+            "http://h/v1\\..",
+            "http://bücher.example/v1",
+            "http://h/vé",
+            "http://[::1]junk/v1",
+            "http://[::1]junk:80/v1",
+            "http://[::1].h/v1",
+            "http://[::zz]/v1",
+            "http://[127.0.0.1]/v1",
+            "http://h:99999/v1",
+            "http://127.1/v1",
+            "http://0x7f.1/v1",
+            "http://256.0.0.1/v1",
+            "http://h%2e/v1",
+            "http://h;x/v1",
+            "http://h /v1",
         ] {
             let (what, reason) = with(KEY, ApiOptions::new(url).runtime(runtime));
             assert_eq!(what, "base_url", "{url}: {reason}");
+            if url.starts_with("ws") {
+                continue;
+            }
+            let broker = good().broker_url(url.replace("http://", "ws://"));
+            let publish = NoLagApi::new(KEY, broker).publish(&[BatchMessage::new("a1", "r1", "t", json!(1))]);
+            assert_eq!(misuse(run(runtime, publish)).0, "broker_url", "{url}");
         }
+        assert_eq!(
+            misuse(run(runtime, NoLagApi::new(KEY, good()).apps().list(&ListParams::new().page(0)))).0,
+            "page"
+        );
         assert_eq!(with("", good()).0, "api_key");
         assert_eq!(with("two\nlines", good()).0, "api_key");
         assert_eq!(with(KEY, good().proxy("proxy:3128")).0, "proxy");
@@ -57,6 +87,23 @@ fn options_that_cannot_be_used_are_refused_by_every_call() {
             assert_eq!(with(KEY, good().header(header, "x")).0, "header", "{header}");
         }
         assert_eq!(server.connections(), 0);
+    });
+}
+
+#[test]
+fn addresses_of_every_kind_are_taken() {
+    on_every_runtime(|runtime| {
+        for url in
+            ["http://127.0.0.1:9/v1", "http://[::1]:9/v1/", "http://my_host-1.4d.example.:9/a%20b/v1..2/..."]
+        {
+            // Nothing is sent: there is no time for it.
+            let options = ApiOptions::new(url).runtime(runtime).timeout(std::time::Duration::ZERO).retries(0);
+            let outcome = run(runtime, NoLagApi::new(KEY, options).apps().get("a1"));
+            assert!(
+                matches!(outcome, Err(NoLagApiError::Transport { .. })),
+                "{runtime:?} {url}: {outcome:?}"
+            );
+        }
     });
 }
 
@@ -90,6 +137,28 @@ fn a_call_on_tokio_outside_of_it_is_refused() {
     assert_eq!(what, "runtime");
     assert!(reason.contains("ApiOptions::runtime()"), "{reason}");
     assert_eq!(server.connections(), 0);
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn a_tokio_runtime_without_io_or_timers_is_told_about() {
+    use tokio::runtime::Builder;
+
+    let server = Server::start([]);
+    let runtimes = [
+        Builder::new_current_thread().build(),
+        Builder::new_current_thread().enable_io().build(),
+        Builder::new_current_thread().enable_time().build(),
+        Builder::new_multi_thread().worker_threads(1).build(),
+    ];
+    for runtime in runtimes {
+        let api = api(&server, Runtime::Tokio);
+        let app = crate::runtimes::soon(move || runtime.unwrap().block_on(api.apps().get("a1")));
+        let (what, reason) = misuse(app);
+        assert_eq!(what, "runtime");
+        assert!(reason.contains("build it with enable_all()"), "{reason}");
+    }
+    assert_eq!(server.heard().len(), 0);
 }
 
 #[cfg(all(feature = "tokio", feature = "blocking"))]

@@ -196,3 +196,112 @@ fn a_gateway_may_want_another_user_agent() {
         assert_eq!((heard.header("user-agent"), heard.header("accept")), (Some("mine/1"), Some("*/*")));
     });
 }
+
+#[test]
+fn a_header_that_is_given_twice_is_sent_twice() {
+    on_every_runtime(|runtime| {
+        let server = Server::start([Step::json(200, "[]")]);
+        let options = crate::options(&server, runtime)
+            .header("X-Tag", "one")
+            .header("Accept", "text/plain")
+            .header("x-tag", "two")
+            .header("accept", "*/*");
+        run(runtime, NoLagApi::new(KEY, options).apps().list(&ListParams::new())).unwrap();
+        let heard = &server.heard()[0];
+        let values = |name: &str| -> Vec<&str> {
+            heard.headers.iter().filter(|(other, _)| other == name).map(|(_, value)| value.as_str()).collect()
+        };
+        assert_eq!(values("x-tag"), ["one", "two"], "{runtime:?}");
+        assert_eq!(values("accept"), ["*/*", "text/plain"], "{runtime:?}");
+        assert_eq!(values("authorization").len(), 1, "{runtime:?}");
+    });
+}
+
+#[test]
+fn what_a_server_says_before_its_answer_is_skipped() {
+    on_every_runtime(|runtime| {
+        let create = |first| {
+            let created = Step::json(201, r#"{"appId":"a1"}"#);
+            let server = Server::start([Step::First(first, created.into())]);
+            run(runtime, api(&server, runtime).apps().create(&AppCreate::new("x"))).map(|app| app.app_id)
+        };
+        for first in [
+            "HTTP/1.1 100 Continue\r\n\r\n",
+            "HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n",
+        ] {
+            assert_eq!(create(first).as_deref(), Ok("a1"), "{runtime:?}: {first:?}");
+        }
+        // As docs/rest.md says: ureq takes no `100 Continue` with headers.
+        let outcome = create("HTTP/1.1 100 Continue\r\nx-gateway: north\r\n\r\n");
+        match runtime {
+            #[cfg(feature = "tokio")]
+            Runtime::Tokio => assert_eq!(outcome.as_deref(), Ok("a1")),
+            _ => assert!(
+                matches!(&outcome, Err(NoLagApiError::Transport { error, .. }) if error.detail.contains("100-continue")),
+                "{runtime:?}: {outcome:?}"
+            ),
+        }
+    });
+}
+
+#[test]
+fn a_proxy_on_the_way_to_a_plain_server_is_asked_as_documented() {
+    on_every_runtime(|runtime| {
+        let expected: &[&str] = match runtime {
+            #[cfg(feature = "tokio")]
+            Runtime::Tokio => &["GET http://127.0.0.1:9/v1/apps"],
+            _ => &["CONNECT 127.0.0.1:9", "GET /v1/apps"],
+        };
+        let opened = Step::json(200, "");
+        let steps = expected.iter().skip(1).map(|_| opened.clone()).chain([Step::json(200, "[]")]);
+        // The proxy is the server, too.
+        let server = Server::start(steps);
+        let options = nolag::ApiOptions::new("http://127.0.0.1:9/v1").runtime(runtime).proxy(server.url(""));
+        run(runtime, NoLagApi::new(KEY, options).apps().list(&ListParams::new())).unwrap();
+        assert_eq!(server.lines(), expected, "{runtime:?}");
+    });
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn one_client_serves_several_tokio_runtimes() {
+    let app = Step::json(200, r#"{"appId":"a1"}"#);
+    let server = Server::start(std::iter::repeat_n(app, 20));
+    let api = api(&server, Runtime::Tokio);
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (first, second) = (runtime(), runtime());
+    let connections = crate::runtimes::soon(move || {
+        // It keeps a connection, which stands still while nobody is in this runtime.
+        let mut calls = 0;
+        loop {
+            first.block_on(api.apps().get("a1")).unwrap();
+            calls += 1;
+            if server.connections() < calls {
+                break;
+            }
+        }
+        second.block_on(api.apps().get("a1")).unwrap();
+        first.block_on(api.apps().get("a1")).unwrap();
+        server.connections()
+    });
+    assert!(connections >= 3, "{connections}");
+}
+
+#[test]
+fn every_operation_is_in_the_document_for_users_of_the_python_client() {
+    const DOCUMENT: &str = include_str!("../../../../docs/from-python.md");
+    const GROUPS: &str = include_str!("../../src/api/groups.rs");
+
+    let (mut group, mut operations) = (String::new(), 0);
+    for line in GROUPS.lines() {
+        if let Some(name) = line.strip_prefix("impl ") {
+            group = name.trim_end_matches(" {").to_lowercase();
+        } else if let Some(operation) = line.trim().strip_prefix("pub fn ") {
+            let name = operation.split('(').next().unwrap();
+            let call = format!("`api.{group}().{name}(");
+            assert!(DOCUMENT.contains(&call), "{call} is not in docs/from-python.md");
+            operations += 1;
+        }
+    }
+    assert!(operations >= 30, "{operations}");
+}

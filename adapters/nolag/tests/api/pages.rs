@@ -80,3 +80,40 @@ fn other_lists_have_pages_too() {
         assert_eq!(server.lines(), paths.map(|path| format!("GET /v1/{path}")));
     });
 }
+
+#[test]
+fn no_server_makes_a_list_endless() {
+    on_every_runtime(|runtime| {
+        // It ignores which page is asked for.
+        let server = Server::start(std::iter::repeat_n(page(&["a", "b"], 1, 3), 10));
+        let answers = all(runtime, api(&server, runtime).apps().pages(ListParams::new()));
+        let words: Vec<_> =
+            answers.iter().map(|answer| answer.as_ref().err().map(ToString::to_string)).collect();
+        let end = "GET /apps succeeded (HTTP 200), but its answer cannot be read: \
+                   page 2 of 3 has the entries of the page before";
+        assert_eq!(words, [None, Some(end.to_owned())], "{runtime:?}");
+        assert_eq!(server.heard().len(), 2);
+
+        // It counts ever more of them.
+        let server = Server::start((1..300).map(|n| page(&[&n.to_string()], n, n + 1)));
+        let answers = all(runtime, api(&server, runtime).apps().pages(ListParams::new()));
+        assert!(matches!(answers.last(), Some(Err(NoLagApiError::Decode { .. }))), "{runtime:?}");
+        assert_eq!((answers.len(), server.heard().len()), (105, 105), "{runtime:?}");
+    });
+}
+
+#[test]
+fn a_server_that_does_not_count_pages_is_read_to_the_end() {
+    on_every_runtime(|runtime| {
+        let page = |body: &str| Step::json(200, format!(r#"{{"data":[{body}],"pagination":{{"total":3}}}}"#));
+        let server = Server::start([page(r#"{"appId":"a"},{"appId":"b"}"#), page(r#"{"appId":"c"}"#)]);
+        let answers = all(runtime, api(&server, runtime).apps().pages(ListParams::new().limit(2)));
+        assert_eq!(answers.iter().flat_map(|page| &page.as_ref().unwrap().data).count(), 3, "{runtime:?}");
+        assert_eq!(server.heard().len(), 2);
+
+        // It does not page at all.
+        let server = Server::start(std::iter::repeat_n(page(r#"{"appId":"a"}"#), 10));
+        let answers = all(runtime, api(&server, runtime).apps().pages(ListParams::new()));
+        assert_eq!((answers.len(), server.heard().len()), (1, 2), "{runtime:?}");
+    });
+}

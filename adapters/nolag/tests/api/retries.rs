@@ -168,6 +168,41 @@ fn a_server_that_asks_for_more_time_than_there_is_gets_no_second_request() {
 }
 
 #[test]
+fn a_time_to_come_back_is_kept_in_every_form_and_never_too_early() {
+    on_every_runtime(|runtime| {
+        // What is said, and whether how long that is can be known.
+        for (header, known) in [
+            ("Fri, 31 Dec 2999 23:59:59 GMT", true),
+            ("4294967296", true),
+            ("99999999999999999999", true),
+            ("3600.5", true),
+            ("in an hour", false),
+            ("Friday, 31-Dec-99 23:59:59 GMT", false),
+        ] {
+            for status in [429, 503] {
+                let busy = Step::json(status, r#"{"message":"slow down"}"#).header("retry-after", header);
+                let server = Server::start([busy]);
+                let error = run(runtime, api(&server, runtime).apps().get("a1")).unwrap_err();
+                let wait = error.retry_after();
+                assert_eq!(
+                    wait.is_some_and(|wait| wait >= Duration::from_secs(3600)),
+                    known,
+                    "{header}: {wait:?}"
+                );
+                let NoLagApiError::Status(error) = error else { panic!("{runtime:?}: {error:?}") };
+                assert_eq!(error.unread_retry_after.is_some(), !known, "{header}");
+                assert_eq!(server.heard().len(), 1, "{runtime:?} {status} {header}");
+            }
+        }
+        // It is over already.
+        let busy = Step::json(429, "{}").header("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT");
+        let server = Server::start([busy, Step::json(200, r#"{"appId":"a1"}"#)]);
+        run(runtime, api(&server, runtime).apps().get("a1")).unwrap();
+        assert_eq!(server.heard().len(), 2, "{runtime:?}");
+    });
+}
+
+#[test]
 fn what_would_only_fail_again_is_not_tried_again() {
     on_every_runtime(|runtime| {
         for status in [400, 401, 403, 404, 409, 413, 500, 501] {

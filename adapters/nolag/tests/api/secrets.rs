@@ -66,6 +66,52 @@ fn errors_have_no_secrets_even_if_the_server_repeats_them() {
 }
 
 #[test]
+fn errors_have_no_key_and_no_header_in_whatever_form_the_server_repeats_them() {
+    on_every_runtime(|runtime| {
+        let key = "house.sesame+sesame/sesame";
+        let repeated =
+            ["sesame+sesame/sesame", "Bearer house%2esesame%2Bsesame%2Fsesame", "of hunter2 tulip,"];
+        for said in repeated {
+            let bodies = [
+                format!(r#"{{"message":"bad: {said}","id":"{said}"}}"#),
+                format!(r#"{{"error":{{"message":["{said}"]}}}}"#),
+                format!("<p>{said}</p>"),
+            ];
+            for body in bodies {
+                let server = Server::start([Step::json(401, body.as_str()), Step::json(200, body)]);
+                let options = options(&server, runtime).header("X-Gateway-Key", "hunter2 tulip");
+                let api = NoLagApi::new(key, options);
+                for _ in 0..2 {
+                    let error = run(runtime, api.apps().get("a1")).unwrap_err();
+                    check_error(runtime, &error);
+                    assert_eq!(
+                        error.message().is_some(),
+                        error.status() == Some(401) && error.body().is_none()
+                    );
+                }
+                assert_eq!(server.heard().len(), 2);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_token_that_was_taken_for_an_id_is_not_shown() {
+    on_every_runtime(|runtime| {
+        let server = Server::start([Step::json(404, "{}"), Step::Close, Step::json(200, "[")]);
+        let api = NoLagApi::new(KEY, options(&server, runtime).retries(0));
+        for _ in 0..3 {
+            let call = api.rooms().get("at_live_0123456789ab.tulip", KEY);
+            check(&format!("{call:?}"));
+            let error = run(runtime, call).unwrap_err();
+            check_error(runtime, &error);
+            assert!(error.to_string().starts_with("GET /apps/(redacted)/rooms/(redacted)"), "{error}");
+        }
+        assert_eq!(server.heard().len(), 3);
+    });
+}
+
+#[test]
 fn a_new_token_is_given_and_not_shown() {
     on_every_runtime(|runtime| {
         let body = r#"{"actorTokenId":"t1","accessToken":"at_live_0123456789ab.tulip"}"#;

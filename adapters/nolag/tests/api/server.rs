@@ -22,6 +22,8 @@ pub(crate) enum Step {
     Close,
     /// Begins an answer with this status and closes the connection in the middle of its body.
     CloseInBody(u16),
+    /// Sends this, and then does the other step.
+    First(&'static str, Box<Self>),
     /// Says nothing, and keeps the connection.
     Silence,
 }
@@ -199,6 +201,11 @@ fn answer(stream: &mut Box<dyn Stream>, step: Step) -> bool {
             stream.write_all(begun.as_bytes()).unwrap();
             stream.flush().unwrap();
             false
+        }
+        Step::First(text, rest) => {
+            stream.write_all(text.as_bytes()).unwrap();
+            stream.flush().unwrap();
+            answer(stream, *rest)
         }
         Step::Silence => {
             // Until the client, or the end of the test, closes the connection.

@@ -41,6 +41,47 @@ fn an_html_page_is_an_error_with_its_beginning() {
     });
 }
 
+#[test]
+fn a_page_in_the_place_of_a_delete_is_an_error() {
+    on_every_runtime(|runtime| {
+        let server =
+            Server::start([Step::html(200), Step::json(204, ""), Step::json(200, r#"{"success":true}"#)]);
+        let api = api(&server, runtime);
+        let error = run(runtime, api.apps().delete("a1")).unwrap_err();
+        assert!(matches!(&error, NoLagApiError::Decode { status: 200, .. }), "{runtime:?}: {error:?}");
+        assert!(error.to_string().contains("is this the right base URL?"), "{error}");
+        assert_eq!(run(runtime, api.apps().delete("a1")), Ok(()), "{runtime:?}");
+        assert_eq!(run(runtime, api.apps().delete("a1")), Ok(()), "{runtime:?}");
+    });
+}
+
+#[test]
+fn a_base_url_without_its_version_is_told_where_nothing_is_found() {
+    on_every_runtime(|runtime| {
+        let nobody =
+            Step::json(404, r#"{"message":"Cannot GET /apps","error":"Not Found","statusCode":404}"#);
+        let control_plane = Step::json(404, r#"{"id":"e-1","message":"App not found"}"#);
+        let ask = |path: &str, step: &Step| {
+            let server = Server::start([step.clone()]);
+            let api = NoLagApi::new(KEY, ApiOptions::new(server.url(path)).runtime(runtime));
+            let words = run(runtime, api.apps().list(&ListParams::new())).unwrap_err().to_string();
+            words.replace(&server.url(""), "http://h")
+        };
+        let words = "GET /apps: HTTP 404 Not Found: Cannot GET /apps";
+        for path in ["", "/"] {
+            assert_eq!(ask(path, &nobody), format!("{words}; is the base URL http://h/v1?"), "{runtime:?}");
+        }
+        assert_eq!(
+            ask("/api/", &nobody),
+            format!("{words}; is the base URL http://h/api/v1?"),
+            "{runtime:?}"
+        );
+        assert_eq!(ask("/v1", &nobody), words, "{runtime:?}");
+        assert_eq!(ask("/v1/", &nobody), words, "{runtime:?}");
+        assert!(!ask("/", &control_plane).contains("base URL"), "{runtime:?}");
+    });
+}
+
 fn is_bare(error: &StatusError) -> bool {
     error.status == 403 && error.message.is_empty() && error.id.is_none()
 }

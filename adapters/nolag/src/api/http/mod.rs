@@ -7,12 +7,15 @@ mod ureq;
 
 #[cfg(feature = "tls")]
 use std::sync::Arc;
-use std::time::Duration;
+use std::{
+    net::{Ipv4Addr, Ipv6Addr},
+    time::Duration,
+};
 
 #[cfg(feature = "blocking")]
 use nolag_core::TransportErrorKind;
 use nolag_core::{Misuse, TransportError};
-use tungstenite::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use tungstenite::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 
 use super::{ApiError, options::ApiOptions};
 #[cfg(feature = "tls")]
@@ -29,13 +32,21 @@ const JSON: &str = "application/json";
 
 /// Sends requests.
 pub(super) trait Http: Send + Sync {
-    /// Whether this is a place to send from.
-    fn check_place(&self) -> Result<(), ApiError> {
-        Ok(())
-    }
-
     /// Sends one, without following redirects, and reads the answer.
-    fn send(&self, exchange: Exchange) -> BoxFuture<Result<Answer, TransportError>>;
+    fn send(&self, exchange: Exchange) -> BoxFuture<Result<Answer, Failed>>;
+}
+
+/// Why there is no answer.
+pub(super) enum Failed {
+    /// This is no place to send from, and nothing was sent.
+    #[cfg_attr(not(feature = "tokio"), allow(dead_code, reason = "the others can send from anywhere"))]
+    Here(ApiError),
+    /// The network's fault.
+    #[cfg_attr(
+        not(any(feature = "tokio", feature = "async-std", feature = "smol", feature = "blocking")),
+        allow(dead_code, reason = "there is no runtime")
+    )]
+    There(TransportError),
 }
 
 /// What to send.
@@ -111,10 +122,9 @@ impl Setup {
 
 /// The base URL of a service, checked.
 pub(super) fn service(what: &'static str, url: &str, options: &ApiOptions) -> Result<String, ApiError> {
-    let refuse = |reason: String| ApiError::Misuse { what, reason: reason.into() };
-    let address = Address::parse_http(url).map_err(|error| refuse(error.to_string()))?;
-    if address.uri.query().is_some() || url.contains('#') {
-        return Err(refuse(format!("address {:?}: it has a query or a fragment", without_secrets(url))));
+    let address = Address::parse_http(url).map_err(|error| misused(what, error.to_string()))?;
+    if let Some(fault) = ambiguity(url, &address.uri) {
+        return Err(misused(what, format!("address {:?}: {fault}", without_secrets(url))));
     }
     #[cfg(feature = "tls")]
     if address.tls {
@@ -122,6 +132,55 @@ pub(super) fn service(what: &'static str, url: &str, options: &ApiOptions) -> Re
     }
     let _ = options;
     Ok(url.into())
+}
+
+/// What HTTP clients would understand in different ways, or not at all.
+fn ambiguity(url: &str, uri: &Uri) -> Option<&'static str> {
+    let host = uri.host().unwrap_or_default();
+    let port = uri.authority().and_then(|authority| authority.as_str().strip_prefix(host));
+    if url.contains(['?', '#']) {
+        Some("it has a query or a fragment")
+    } else if !url.is_ascii() {
+        Some("it is not ASCII; percent-encode its path, and write its host as xn--…")
+    } else if url.contains('\\') {
+        Some("it has a backslash")
+    } else if !is_host(host) || !port.is_some_and(|port| port.is_empty() || port.starts_with(':')) {
+        Some("its host is neither a name nor an IP address")
+    } else if uri.path().split('/').any(is_step) {
+        Some("its path has steps such as ..")
+    } else {
+        None
+    }
+}
+
+fn is_host(host: &str) -> bool {
+    if let Some(address) = host.strip_prefix('[') {
+        return address.strip_suffix(']').is_some_and(|address| address.parse::<Ipv6Addr>().is_ok());
+    }
+    let of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    // What ends in a number is an address, and not one in an old way of writing.
+    let last = host.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
+    let hex = last.strip_prefix("0x").or_else(|| last.strip_prefix("0X"));
+    let numeric = hex.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        || last.bytes().all(|byte| byte.is_ascii_digit());
+    !host.is_empty() && host.bytes().all(of_name) && (!numeric || host.parse::<Ipv4Addr>().is_ok())
+}
+
+/// Whether a segment of a path is `.` or `..`.
+fn is_step(segment: &str) -> bool {
+    matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
+}
+
+/// The values of the headers that were given, without those that say nothing secret.
+pub(super) fn secret_headers(options: &ApiOptions) -> impl Iterator<Item = &str> {
+    let plain = |name: &str| {
+        [header::ACCEPT, header::USER_AGENT].iter().any(|header| name.eq_ignore_ascii_case(header.as_str()))
+    };
+    options.headers.iter().filter(move |(name, _)| !plain(name)).map(|(_, value)| value.as_str())
+}
+
+fn misused(what: &'static str, reason: impl Into<Box<str>>) -> ApiError {
+    ApiError::Misuse { what, reason: reason.into() }
 }
 
 /// What the caller did wrong, in the words of this API.

@@ -23,7 +23,7 @@ use nolag_http::ureq::{
 };
 use tungstenite::http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
 
-use super::{Answer, ApiError, BoxFuture, Exchange, Http, JSON, Setup};
+use super::{Answer, ApiError, BoxFuture, Exchange, Failed, Http, JSON, Setup};
 use crate::transport::fault;
 
 /// What blocks.
@@ -73,9 +73,10 @@ impl Ureq {
 }
 
 impl Http for Ureq {
-    fn send(&self, exchange: Exchange) -> BoxFuture<Result<Answer, TransportError>> {
+    fn send(&self, exchange: Exchange) -> BoxFuture<Result<Answer, Failed>> {
         let (agent, headers, max) = (self.agent.clone(), self.headers.clone(), self.max_inbound_size);
-        (self.unblock)(Box::new(move || send(&agent, headers, exchange, max)))
+        let sending = (self.unblock)(Box::new(move || send(&agent, headers, exchange, max)));
+        Box::pin(async { sending.await.map_err(Failed::There) })
     }
 }
 
