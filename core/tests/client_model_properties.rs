@@ -104,5 +104,5 @@ prop_state_machine! {
     /// moment that the model says; refusals give back what they were given and change nothing; frames go to the one
     /// transport that is open; leaving settles everything; and polling differently changes no byte.
     #[test]
-    fn a_client_behaves_as_its_model(sequential 1..70 => ClientTest);
+    fn a_client_behaves_as_its_model(sequential 1..100 => ClientTest);
 }

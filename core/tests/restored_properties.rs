@@ -66,11 +66,35 @@ struct Entry {
     shape: Shape,
     /// Whether the broker really restored it. Only the shapes of its own memory and of a control plane promise that.
     really: bool,
+    /// What differs from that which stood before, where it is taken from there.
+    differs: Option<Difference>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Difference {
+    Qos,
+    Filters,
+    Group,
+    Sharing,
 }
 
 impl Entry {
     fn stands(&self) -> bool {
         self.really || matches!(self.shape, Shape::Pattern | Shape::Topic)
+    }
+
+    /// Becomes what stood before, or nearly.
+    fn remember(&mut self, before: &Standing) {
+        self.standing = before.clone();
+        let Standing { qos, filters, group } = &mut self.standing;
+        match self.differs {
+            Some(Difference::Qos) => *qos = (*qos + 1) % 3,
+            Some(Difference::Filters) => filters.push("z".into()),
+            Some(Difference::Sharing) if group.is_some() => *group = None,
+            Some(Difference::Group) if group.as_deref() == Some("red") => *group = Some("blue".into()),
+            Some(Difference::Group | Difference::Sharing) => *group = Some("red".into()),
+            None => {}
+        }
     }
 
     fn encode(&self, topic: &str, out: &mut BytesMut) {
@@ -120,12 +144,15 @@ fn wanted() -> impl Strategy<Value = Wanted> {
 
 fn entries() -> impl Strategy<Value = BTreeMap<usize, Entry>> {
     let shape = select(vec![Shape::Plain, Shape::Name, Shape::Pattern, Shape::Topic, Shape::Topic]);
-    let entry = (standing(), shape, any::<bool>()).prop_map(|(mut standing, shape, really)| {
-        if shape == Shape::Plain {
-            standing = Standing { qos: 1, filters: Vec::new(), group: None };
-        }
-        Entry { standing, shape, really }
-    });
+    let differs = select(vec![Difference::Qos, Difference::Filters, Difference::Group, Difference::Sharing]);
+    let differs = proptest::option::weighted(0.4, differs);
+    let entry =
+        (standing(), shape, any::<bool>(), differs).prop_map(|(mut standing, shape, really, differs)| {
+            if shape == Shape::Plain {
+                standing = Standing { qos: 1, filters: Vec::new(), group: None };
+            }
+            Entry { standing, shape, really, differs }
+        });
     vec((0..TOPICS.len(), entry), 0..5).prop_map(|pairs| pairs.into_iter().collect())
 }
 
@@ -157,11 +184,11 @@ proptest! {
             }
             after.iter().for_each(|(n, standing)| subscribe(&mut peer, *n, standing));
         }
-        // A broker with a good memory restores what stood before.
+        // A broker with a good memory restores what stood before, or nearly.
         let mut restored = restored;
         for (n, entry) in restored.iter_mut().filter(|(_, entry)| faithful && entry.shape != Shape::Plain) {
             if let Some(standing) = before.get(n) {
-                entry.standing = standing.clone();
+                entry.remember(standing);
             }
         }
         let mut list = BytesMut::new();

@@ -87,7 +87,8 @@ fn suits(command: &Step, outcome: &Outcome) -> bool {
         Step::Publish { tracked: true, .. } => undone || refused || *outcome == Outcome::Acked,
         Step::Publish { tracked: false, .. } => undone || *outcome == Outcome::Sent,
         Step::Unsubscribe(_) | Step::LobbyUnsubscribe(_) => undone || *outcome == Outcome::Unsubscribed,
-        Step::SetPresence(_) | Step::ClearPresence => undone || *outcome == Outcome::PresenceSet,
+        // What was to be cleared and is then set again shares the fate of what is set.
+        Step::SetPresence(_) | Step::ClearPresence => undone || refused || *outcome == Outcome::PresenceSet,
         Step::FetchPresence(_) => undone || matches!(outcome, Outcome::Presence(_)),
         Step::LobbySubscribe(_) | Step::FetchLobby(_) => undone || matches!(outcome, Outcome::Lobby(_)),
         _ => false,
@@ -304,14 +305,18 @@ impl Machine {
                 // This one has a step of its own.
                 ClientFrame::Auth(_) => return self.unserved.push_front(frame),
                 ClientFrame::Heartbeat => self.answer(&ServerFrame::Heartbeat),
-                ClientFrame::Subscribe(wire) if Some(wire.topic) == refused => self.refuse(wire.topic, None),
+                ClientFrame::Subscribe(wire) if Some(wire.topic) == refused => {
+                    self.refuse(wire.topic, None, ("unknown_topic", Some(42940)));
+                }
                 ClientFrame::Subscribe(wire) => {
                     self.answer(&ServerFrame::Subscribed {
                         topic: Text::Str(wire.topic),
                         load_balance: false,
                     });
                 }
-                ClientFrame::SetFilters { topic, .. } if Some(topic) == refused => self.refuse(topic, None),
+                ClientFrame::SetFilters { topic, .. } if Some(topic) == refused => {
+                    self.refuse(topic, None, ("too_many_filters (max 100)", None));
+                }
                 ClientFrame::SetFilters { topic, .. } => {
                     let filters = RawValue::EMPTY_LIST;
                     self.answer(&ServerFrame::FiltersUpdated { topic: Text::Str(topic), filters });
@@ -320,7 +325,9 @@ impl Machine {
                     self.answer(&ServerFrame::Unsubscribed { topic: Text::Str(topic) });
                 }
                 ClientFrame::Publish(wire) => match wire.msg_ref {
-                    Some(msg_ref) if Some(wire.topic) == refused => self.refuse(wire.topic, Some(msg_ref)),
+                    Some(msg_ref) if Some(wire.topic) == refused => {
+                        self.refuse(wire.topic, Some(msg_ref), ("unknown_topic", Some(42940)));
+                    }
                     Some(msg_ref) => {
                         let (topic, msg_ref) = (Text::Str(wire.topic), Text::Str(msg_ref));
                         self.answer(&ServerFrame::Published { topic, msg_ref });
@@ -346,10 +353,10 @@ impl Machine {
         }
     }
 
-    fn refuse(&mut self, topic: &str, msg_ref: Option<&str>) {
+    fn refuse(&mut self, topic: &str, msg_ref: Option<&str>, (error, code): (&str, Option<u32>)) {
         let frame = ErrorFrame {
-            error: "unknown_topic",
-            code: Some(42940),
+            error,
+            code,
             topic: Some(Text::Str(topic)),
             msg_ref: msg_ref.map(Text::Str),
             ..ErrorFrame::default()
@@ -555,6 +562,7 @@ impl Machine {
                 Cause::Passing => {
                     TransportEventKind::Failed(TransportError::new(TransportErrorKind::Io, "broken"))
                 }
+                Cause::Crash => TransportEventKind::Closed { code: Some(1011), reason: String::new() },
                 Cause::Expired => TransportEventKind::Closed { code: Some(4003), reason: "expired".into() },
                 Cause::Revoked => TransportEventKind::Closed { code: Some(4001), reason: String::new() },
             }),

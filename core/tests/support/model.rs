@@ -41,6 +41,8 @@ pub(crate) struct Setup {
 pub(crate) enum Cause {
     /// The network, or a broker that will be better.
     Passing,
+    /// The broker closes with 1011, as when a frame breaks it.
+    Crash,
     /// The token has expired.
     Expired,
     /// The token is not accepted.
@@ -146,6 +148,8 @@ pub(crate) enum Open {
 struct Sub {
     number: usize,
     desired: Filters,
+    /// Whether the broker ever confirmed it, and whether it did in this session.
+    confirmed: bool,
     live: bool,
     /// Whether a subscribe is on its way.
     asked: bool,
@@ -175,6 +179,11 @@ pub(crate) struct Model {
     moving: Option<usize>,
     /// Where the presence sent last was set.
     set_in: Option<usize>,
+    /// Whether a presence on its way is not shown yet, and whether a connection crashed on it.
+    unseen: bool,
+    suspect_presence: bool,
+    /// The publish on which a connection crashed; it is sent again alone.
+    suspect: Option<usize>,
     /// Those that are watched, and whether the broker confirmed it in this session.
     lobbies: BTreeMap<usize, bool>,
 }
@@ -214,6 +223,9 @@ impl Model {
             room: None,
             moving: None,
             set_in: None,
+            unseen: false,
+            suspect_presence: false,
+            suspect: None,
             lobbies: BTreeMap::new(),
         }
     }
@@ -260,6 +272,7 @@ impl Model {
         self.subs.clear();
         self.lobbies.clear();
         (self.wanted_room, self.room, self.moving, self.set_in) = (None, None, None, None);
+        (self.unseen, self.suspect_presence, self.suspect) = (false, false, None);
         self.link = Link::Idle;
     }
 
@@ -296,15 +309,19 @@ impl Model {
                 self.attempts = 0;
             }
         }
-        if self.setup.provider && cause != Cause::Passing {
+        let token_is_bad = matches!(cause, Cause::Expired | Cause::Revoked);
+        if self.setup.provider && token_is_bad {
             self.fresh_token = false;
         }
-        let terminal = cause != Cause::Passing && !self.setup.provider;
+        let terminal = token_is_bad && !self.setup.provider;
         let first = !self.had_session && !self.setup.retry_first;
         if terminal || first || self.setup.max_attempts.is_some_and(|most| self.attempts >= most) {
             return self.become_idle();
         }
         self.link = Link::Backoff;
+        if cause == Cause::Crash {
+            self.suspect();
+        }
         let (resend, queue) = (self.setup.resend, self.setup.queue_offline);
         let numbers: BTreeSet<usize> = self.subs.values().map(|sub| sub.number).collect();
         let mut changes = BTreeSet::new();
@@ -334,22 +351,53 @@ impl Model {
                 _ => {}
             }
         }
-        (self.room, self.moving, self.set_in) = (None, None, None);
+        (self.room, self.moving, self.set_in, self.unseen) = (None, None, None, false);
+    }
+
+    /// The first unanswered publish and the presence that was not shown are to blame; the second time they end.
+    fn suspect(&mut self) {
+        let is_under_way = |open: &Open| matches!(open, Open::Publish { in_flight: true, .. });
+        let first = self.open.iter().find(|(_, open)| is_under_way(open)).map(|(op, _)| *op);
+        if let Some(op) = first.filter(|_| self.setup.resend) {
+            if self.suspect.replace(op) == Some(op) {
+                (self.suspect, _) = (None, self.open.remove(&op));
+            }
+        }
+        // One that waits is another.
+        let waits = self.open.values().any(|open| *open == Open::Presence { waiting: true });
+        if self.unseen && self.wanted_room.is_some() && !waits {
+            self.suspect_presence = !self.suspect_presence;
+            if !self.suspect_presence {
+                self.wanted_room = None;
+            }
+        }
+    }
+
+    /// Sends the suspect, once all that stood before stands again.
+    fn send_suspect(&mut self) {
+        let restored = self.ready() && self.subs.values().all(|sub| !sub.confirmed || sub.live);
+        let suspect = self.suspect.filter(|_| restored).and_then(|op| self.open.get_mut(&op));
+        if let Some(Open::Publish { in_flight, .. }) = suspect {
+            *in_flight = true;
+        }
     }
 
     fn session(&mut self) {
         self.link = Link::Ready;
         self.stood = 0;
-        self.end(|open| matches!(open, Open::Connect | Open::Publish { tracked: false, .. }));
+        self.end(|open| *open == Open::Connect);
+        let alone = self.suspect.is_some();
+        self.end(|open| matches!(open, Open::Publish { tracked: false, .. } if !alone));
         self.subs.values_mut().for_each(|sub| sub.asked = true);
         for open in self.open.values_mut() {
             match open {
-                Open::Publish { in_flight, .. } => *in_flight = true,
+                Open::Publish { in_flight, .. } => *in_flight = !alone,
                 Open::LobbySubscribe { waiting, .. } => *waiting = false,
                 _ => {}
             }
         }
         self.send_presence();
+        self.send_suspect();
     }
 
     fn send_presence(&mut self) {
@@ -362,7 +410,7 @@ impl Model {
             if self.room != Some(room) {
                 self.moving = Some(room);
             }
-            self.set_in = Some(room);
+            (self.set_in, self.unseen) = (Some(room), true);
         }
     }
 
@@ -374,6 +422,7 @@ impl Model {
             let sub = Sub {
                 number,
                 desired: filters,
+                confirmed: false,
                 live: false,
                 asked: ready,
                 in_flight: None,
@@ -417,6 +466,7 @@ impl Model {
         } else {
             self.accept_and_end();
         }
+        self.send_suspect();
     }
 
     fn change_filters(&mut self, topic: usize, change: Change, listed: Filters) {
@@ -451,6 +501,7 @@ impl Model {
 
     fn set_presence(&mut self, room: usize) {
         self.wanted_room = Some(room);
+        self.suspect_presence = false;
         self.accept(Open::Presence { waiting: true });
         if self.ready() && self.moving.is_none_or(|to| to == room) {
             self.send_presence();
@@ -462,7 +513,7 @@ impl Model {
         self.end(|open| *open == Open::Presence { waiting: true });
         match wanted.map(|room| self.moving.or(self.room).unwrap_or(room)) {
             Some(here) if self.ready() => {
-                self.set_in = Some(here);
+                (self.set_in, self.unseen) = (Some(here), true);
                 self.accept(Open::Presence { waiting: false });
             }
             _ => self.accept_and_end(),
@@ -506,7 +557,7 @@ impl Model {
                 Some((_, filters, false)) if !refused => sub.desired = filters,
                 _ => {}
             }
-            (sub.asked, sub.live) = (false, true);
+            (sub.asked, sub.live, sub.confirmed) = (false, true, true);
             for (_, change, listed) in std::mem::take(&mut sub.waiting) {
                 if let Some(filters) = applied(&sub.desired, change, &listed).filter(|_| !refused) {
                     sub.desired = filters;
@@ -516,7 +567,10 @@ impl Model {
         if self.open.values().any(|open| *open == Open::Presence { waiting: true }) {
             self.send_presence();
         }
-        (self.room, self.moving) = (self.set_in.or(self.room), None);
+        if self.unseen {
+            (self.unseen, self.suspect_presence) = (false, false);
+        }
+        (self.room, self.moving, self.suspect) = (self.set_in.or(self.room), None, None);
         self.lobbies.values_mut().for_each(|live| *live = true);
         self.end(|open| *open != Open::Disconnect);
         self.end_drain();
@@ -572,8 +626,8 @@ impl Model {
                 self.change_filters(topic, change, chosen(filters));
             }
             Step::Publish { tracked, .. } if self.link == Link::Ready => match tracked {
-                true => _ = self.accept(Open::Publish { in_flight: true, tracked }),
-                false => self.accept_and_end(),
+                false if self.suspect.is_none() => self.accept_and_end(),
+                _ => _ = self.accept(Open::Publish { in_flight: self.suspect.is_none(), tracked }),
             },
             Step::Publish { tracked, .. } if self.takes() && self.setup.queue_offline => {
                 self.accept(Open::Publish { in_flight: false, tracked });
@@ -595,7 +649,7 @@ impl ReferenceStateMachine for Model {
     type Transition = Step;
 
     fn init_state() -> BoxedStrategy<Self> {
-        let attempts = select(vec![None, Some(0), Some(1), Some(3)]);
+        let attempts = select(vec![None, None, Some(0), Some(1), Some(3)]);
         (any::<bool>(), any::<bool>(), attempts, any::<bool>(), any::<bool>(), any::<u64>())
             .prop_map(|(provider, retry_first, max_attempts, queue_offline, resend, seed)| {
                 Self::new(Setup { provider, retry_first, max_attempts, queue_offline, resend, seed })
@@ -604,7 +658,9 @@ impl ReferenceStateMachine for Model {
     }
 
     fn transitions(model: &Self) -> BoxedStrategy<Step> {
-        let cause = || select(vec![Cause::Passing, Cause::Passing, Cause::Expired, Cause::Revoked]);
+        let causes = [Cause::Passing, Cause::Expired, Cause::Revoked, Cause::Crash, Cause::Crash];
+        let cause = || select(causes.to_vec());
+        let denial = select(causes[..3].to_vec());
         let change = select(vec![Change::Add, Change::Remove, Change::Set]);
         let (topic, filters) = (0..3_usize, 0..8_u8);
         let commands = prop_oneof![
@@ -632,6 +688,11 @@ impl ReferenceStateMachine for Model {
             1 => Just(Step::TokenUnavailable),
         ];
         let leaving = prop_oneof![Just(Step::Disconnect), Just(Step::Drain)];
+        // One crash is told from another by the second.
+        let suspicious = model.suspect.is_some() || model.suspect_presence;
+        let is_under_way = |open: &Open| matches!(open, Open::Publish { in_flight: true, .. });
+        let under_way = model.unseen || model.setup.resend && model.open.values().any(is_under_way);
+        let crash = if suspicious || under_way { 9 } else { 1 };
         let forward = match model.link {
             Link::Idle => Just(Step::Connect).boxed(),
             Link::Token => prop_oneof![6 => Just(Step::ProvideToken), 1 => Just(Step::Silence)].boxed(),
@@ -641,7 +702,7 @@ impl ReferenceStateMachine for Model {
             }
             Link::Authenticating => prop_oneof![
                 8 => Just(Step::Accept),
-                1 => cause().prop_map(Step::Deny),
+                1 => denial.prop_map(Step::Deny),
                 1 => Just(Step::Silence),
                 1 => cause().prop_map(Step::Lost),
             ]
@@ -649,6 +710,7 @@ impl ReferenceStateMachine for Model {
             Link::Ready => prop_oneof![
                 6 => proptest::option::weighted(0.3, topic).prop_map(|refuse| Step::Serve { refuse }),
                 3 => cause().prop_map(Step::Lost),
+                crash => Just(Step::Lost(Cause::Crash)),
                 1 => (0..45_000_u64).prop_map(Step::Pass),
             ]
             .boxed(),
@@ -660,8 +722,12 @@ impl ReferenceStateMachine for Model {
             .boxed(),
             Link::Backoff => Just(Step::Await).boxed(),
         };
-        // What brings the connection on comes first, so that most happens in a session.
-        let urgent = if matches!(model.link, Link::Ready) { 5 } else { 14 };
+        // What brings the connection on comes first, so that most happens in a session, and so does a second crash.
+        let urgent = match model.link {
+            _ if suspicious => 60,
+            Link::Ready => 5,
+            _ => 20,
+        };
         prop_oneof![20 => commands, 4 => anytime, 1 => leaving, urgent => forward].boxed()
     }
 
