@@ -80,6 +80,10 @@ pub(crate) struct DevArgs {
     /// Keeps the apps, rooms, actors and scopes made over REST in this file, as JSON; without, they are gone at the end
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
+    /// The key of the REST API. Other users of this machine can see it in the process list: better use the environment
+    /// [default: nlg_live_dev.secret; beyond loopback a new one for each run, which is shown]
+    #[arg(long, value_name = "KEY", env = "NOLAG_DEV_API_KEY", hide_env_values = true, value_parser = token)]
+    pub(crate) api_key: Option<Token>,
     /// The broker to imitate
     #[arg(long, value_enum, default_value_t = Broker::Kraken010)]
     pub(crate) broker: Broker,
