@@ -166,7 +166,7 @@ pub use client::{
     LobbySnapshot, Message, MessageMeta, OfflinePolicy, OpId, Outcome, OverflowPolicy, PresenceChange,
     PresenceKind, PresenceMember, Publish, ReconnectPolicy, ResendPolicy, Session, Stats, Status, Subscribe,
     SubscribeOptions, SubscriptionId, SubscriptionInfo, TokenSource, Transmit, TransportEvent,
-    TransportEventKind, TransportId,
+    TransportEventKind, TransportId, Usage,
 };
 pub use error::{
     Error, Misuse, Op, ProtocolError, Refused, Rejection, ServerError, TransportError, TransportErrorKind,

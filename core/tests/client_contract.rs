@@ -7,7 +7,7 @@ mod support;
 mod world;
 
 use nolag_core::{
-    ClientCore, Disconnect, Event, FilterChange, Instant, Publish, Subscribe,
+    ClientCore, Disconnect, Event, FilterChange, Instant, Publish, Status, Subscribe,
     wire::{ErrorFrame, LobbyEvent, PresenceEvent, RawValue, ServerFrame, Text},
 };
 use proptest::{collection::vec, prelude::*, test_runner::Config as Cases};
@@ -270,4 +270,18 @@ fn the_attempt_under_way_has_the_number_that_its_failure_is_told_with() {
     }
     peer.core.disconnect(peer.now, Disconnect::Now);
     assert_eq!(peer.core.attempt(), 0);
+}
+
+#[test]
+fn an_answer_to_auth_before_auth_has_left_is_no_answer() {
+    let mut peer = Peer::new(config());
+    peer.connect();
+    peer.blocked = true;
+    peer.open();
+    peer.accept();
+    assert_eq!((peer.core.status(), peer.core.stats().frames_unexpected), (Status::Connecting, 1));
+    peer.blocked = false;
+    peer.pump();
+    peer.accept();
+    assert_eq!(peer.core.status(), Status::Connected);
 }

@@ -604,3 +604,28 @@ fn a_small_message_does_not_keep_its_read_buffer_alive() {
     assert!(frame.is_unique(), "the message was copied out");
     assert_eq!(texts(&mut peer), ["small"]);
 }
+
+// ---- before and after a subscription ----
+
+#[test]
+fn a_message_before_the_confirmation_is_not_the_new_subscriptions() {
+    let mut peer = Peer::default_connected();
+    peer.subscribe(TOPIC);
+    peer.deliver(TOPIC, "of an earlier one");
+    assert_eq!(peer.message().map(|message| message.subscription), Some(None));
+    peer.subscribed(TOPIC);
+    peer.deliver(TOPIC, "ours");
+    assert!(peer.message().is_some_and(|message| message.subscription.is_some()));
+}
+
+#[test]
+fn a_message_that_waited_until_its_subscription_ended_is_nobodys() {
+    let mut peer = Peer::default_connected();
+    peer.subscription(TOPIC);
+    peer.deliver(TOPIC, "early");
+    peer.deliver(TOPIC, "late");
+    assert!(peer.message().is_some_and(|message| message.subscription.is_some()));
+    peer.unsubscribe(TOPIC);
+    peer.unsubscribed(TOPIC);
+    assert_eq!(peer.message().map(|message| message.subscription), Some(None));
+}

@@ -458,3 +458,75 @@ fn a_confirmation_settles_nothing_while_the_publish_waits_to_be_sent_again() {
     peer.published(&msg_ref);
     assert_eq!(peer.outcome(op), Outcome::Acked);
 }
+
+// ---- answers that do not come in time ----
+
+/// A client with heartbeats that are not echoed by themselves.
+fn unechoed(rate: u32) -> Peer {
+    let mut peer = Peer::connected(with(|config| {
+        config.publish_rate = Some(rate);
+        config.heartbeat_interval = Some(secs(30));
+        config.heartbeat_timeout = secs(60);
+    }));
+    peer.echo = false;
+    peer
+}
+
+#[test]
+fn a_publish_that_is_not_answered_in_time_keeps_its_slot_until_a_heartbeat_is_echoed() {
+    let mut peer = unechoed(1);
+    let ops = peer.publish_each(0..2);
+    assert_eq!(peer.sent(), topics([0]));
+    peer.advance(secs(29));
+    assert!(matches!(peer.outcome(ops[0]), Outcome::Unknown(_)));
+    assert!(peer.sent().is_empty(), "the broker may count it only now");
+    peer.bytes(Vec::new());
+    peer.advance(secs(2));
+    assert!(peer.sent().is_empty(), "an echo of nothing that was sent after it");
+    peer.bytes(Vec::new());
+    peer.advance(millis(999));
+    assert!(peer.sent().is_empty());
+    peer.advance(millis(1));
+    assert_eq!(peer.sent(), topics([1]));
+}
+
+#[test]
+fn a_late_answer_frees_the_slot_of_a_publish_that_has_ended() {
+    for late in [Peer::published, Peer::too_soon] {
+        let mut peer = unechoed(1);
+        peer.publish_each(0..2);
+        let refs = peer.refs();
+        peer.advance(secs(15));
+        late(&mut peer, &refs[0]);
+        peer.advance(millis(999));
+        assert!(peer.sent().is_empty());
+        peer.advance(millis(1));
+        assert_eq!(peer.sent(), topics([1]));
+    }
+}
+
+#[test]
+fn an_answer_to_a_later_publish_shows_that_those_before_it_were_counted() {
+    let mut peer = unechoed(2);
+    peer.publish_each(0..1);
+    peer.advance(secs(5));
+    peer.publish_each(1..4);
+    let refs = peer.refs();
+    peer.advance(secs(6));
+    peer.published(&refs[1]);
+    peer.sent();
+    peer.advance(secs(1));
+    assert_eq!(peer.sent(), topics([2, 3]));
+}
+
+#[test]
+fn a_new_connection_has_all_its_slots() {
+    let mut peer = unechoed(1);
+    peer.publish_each(0..1);
+    peer.advance(secs(11));
+    peer.close(None);
+    peer.reconnect();
+    peer.forget();
+    peer.publish_each(5..6);
+    assert_eq!(peer.sent(), topics([5]));
+}

@@ -446,3 +446,70 @@ fn presence_without_a_room_is_sent_and_nothing_more() {
     let refused = peer.core.set_presence_without_room(peer.now, payload("me")).unwrap_err();
     assert_eq!((refused.error, refused.value), (Rejection::NotConnected.into(), payload("me")));
 }
+
+#[test]
+fn a_move_that_is_confirmed_too_late_is_found_out_by_asking() {
+    let mut peer = Peer::default_connected();
+    peer.present_in(ROOM);
+    let op = peer.set_presence(ELSEWHERE, "moved");
+    peer.advance(secs(11));
+    assert!(is_timeout(&peer.outcome(op), Op::SetPresence));
+    peer.forget();
+    peer.leaves(ACTOR);
+    peer.joins(ACTOR, "moved");
+    peer.advance(millis(250));
+    assert_eq!(peer.sent(), ["getPresence general"], "was that we, or another connection of ours?");
+    peer.presence_list(ROOM, &[online("actor-3", "z")]);
+    assert_eq!(peer.sent(), ["presence storage=moved"], "we are not here: where we want to be is said again");
+    peer.updates(ACTOR, "moved");
+    peer.advance(millis(250));
+    assert_eq!(peer.sent(), ["getPresence storage"]);
+    peer.presence_list(ELSEWHERE, &[online(ACTOR, "moved"), online("actor-4", "w")]);
+    peer.forget();
+    peer.joins("actor-5", "v");
+    assert_eq!(peer.changes(), ["storage: Join actor-5=v", "storage: Update actor-5=v"]);
+    assert_eq!(peer.members(), ["actor-1=moved", "actor-4=w", "actor-5=v"]);
+}
+
+#[test]
+fn presence_on_which_the_broker_closes_twice_is_refused_and_not_restored() {
+    for code in [1009, 1011] {
+        let mut peer = Peer::connected(with(|config| config.reconnect.max_attempts = None));
+        let op = peer.set_presence(ROOM, "poison");
+        peer.close(code);
+        peer.reconnect();
+        assert!(peer.is_pending(op), "once may have had another cause");
+        peer.close(code);
+        let Outcome::Refused(error) = peer.outcome(op) else { panic!("not refused") };
+        assert_eq!(error.op, Some(Op::SetPresence));
+        peer.forget();
+        peer.reconnect();
+        assert!(peer.sent().iter().all(|frame| !frame.starts_with("presence")), "not a third time");
+        assert_eq!(peer.core.presence_room(), None);
+    }
+}
+
+#[test]
+fn presence_that_was_shown_before_is_restored_although_the_broker_closes_with_1011() {
+    let mut peer = Peer::connected(with(|config| config.reconnect.max_attempts = None));
+    peer.present_in(ROOM);
+    for _ in 0..3 {
+        peer.close(1011);
+        peer.reconnect();
+        peer.joins(ACTOR, "me");
+    }
+    assert_eq!(peer.core.presence_room(), Some(ROOM));
+}
+
+#[test]
+fn another_presence_is_not_blamed_for_the_one_before_it() {
+    let mut peer = Peer::connected(with(|config| config.reconnect.max_attempts = None));
+    peer.set_presence(ROOM, "poison");
+    peer.close(1011);
+    peer.reconnect();
+    let op = peer.set_presence(ROOM, "fine");
+    peer.close(1011);
+    peer.reconnect();
+    peer.joins(ACTOR, "fine");
+    assert_eq!(peer.outcome(op), Outcome::PresenceSet);
+}

@@ -50,6 +50,9 @@ pub struct Options {
     pub(crate) tls: TlsOptions,
 }
 
+/// Shorter intervals would do nothing else.
+const SHORTEST: Duration = Duration::from_millis(1);
+
 /// Which way a frame goes, for [`Options::frame_dump`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
@@ -169,13 +172,13 @@ impl Options {
         self
     }
 
-    /// How often a heartbeat leaves; zero: never. Default: 30 s.
+    /// How often a heartbeat leaves, every millisecond at most; zero: never. Default: 30 s.
     ///
     /// Without heartbeats the broker does not notice a revoked token, and the client does not notice a dead
     /// connection before it sends something.
     #[must_use]
     pub fn heartbeat_interval(mut self, interval: Duration) -> Self {
-        self.config.heartbeat_interval = (!interval.is_zero()).then_some(interval);
+        self.config.heartbeat_interval = (!interval.is_zero()).then_some(interval.max(SHORTEST));
         self
     }
 
@@ -242,12 +245,12 @@ impl Options {
         self
     }
 
-    /// How often a WebSocket ping leaves; zero: never. Default: 20 s.
+    /// How often a WebSocket ping leaves, every millisecond at most; zero: never. Default: 20 s.
     ///
     /// Pings keep the broker's idle timer (60 s) calm where heartbeats are off or rarer.
     #[must_use]
     pub fn websocket_ping_interval(mut self, interval: Duration) -> Self {
-        self.websocket_ping_interval = interval;
+        self.websocket_ping_interval = if interval.is_zero() { interval } else { interval.max(SHORTEST) };
         self
     }
 
@@ -402,11 +405,11 @@ impl Options {
         self
     }
 
-    /// How many bytes are read at once; each connection holds that much. Default: 8 KiB. Larger ones take fewer system
+    /// How many bytes are read at once, from 1 to 16 Mi; each connection holds that much. Default: 8 KiB. Larger ones take fewer system
     /// calls where much is received; larger messages are received whatever its size.
     #[must_use]
     pub fn read_buffer_size(mut self, bytes: usize) -> Self {
-        self.read_buffer_size = bytes.max(1);
+        self.read_buffer_size = bytes.clamp(1, 16 << 20);
         self
     }
 
@@ -469,6 +472,11 @@ impl Options {
     pub fn crypto_provider(mut self, provider: impl Into<Arc<rustls::crypto::CryptoProvider>>) -> Self {
         self.tls.change().provider = Some(provider.into());
         self
+    }
+
+    /// How long opening a connection may take.
+    pub(crate) fn opening_limit(&self) -> Duration {
+        self.config.connect_timeout
     }
 
     pub(crate) fn check_runtime(&self) -> Result<(), Error> {

@@ -77,7 +77,8 @@ impl ClientCore {
             return;
         };
         let (topic, subscription) = match self.registry.find(topic) {
-            Some((topic, id)) => (topic, Some(id)),
+            // Before its confirmation it can only be that of an earlier subscription to the topic.
+            Some((topic, id)) => (topic, Some(id).filter(|id| self.registry.was_confirmed(*id))),
             None => (Arc::from(topic), None),
         };
         self.stats.messages_received += 1;

@@ -161,6 +161,10 @@ impl Inbox {
         self.queue.len()
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Whether the budget is used up that many times over.
     fn has_used(&self, budgets: usize, limits: &Limits) -> bool {
         self.queue.len() >= limits.max_inbound_messages.saturating_mul(budgets)

@@ -50,6 +50,10 @@ struct Lobby {
 }
 
 impl Lobbies {
+    pub(super) fn watched(&self) -> usize {
+        self.by_slug.len()
+    }
+
     pub(super) fn connection_lost(&mut self) {
         self.left.clear();
         for lobby in self.by_slug.values_mut() {

@@ -16,6 +16,7 @@ mod session;
 mod subscriptions;
 mod timers;
 mod tokens;
+mod usage;
 
 use alloc::{
     boxed::Box,
@@ -38,6 +39,7 @@ pub use event::{
     SubscribeOptions, SubscriptionId, Transmit, TransportEvent, TransportEventKind, TransportId,
 };
 pub use subscriptions::SubscriptionInfo;
+pub use usage::Usage;
 
 use crate::{
     Instant,
@@ -257,6 +259,9 @@ impl ClientCore {
             Some(op) if !self.outbound.precedes(op.0) => self.send_publish(op, out),
             _ => {
                 let (len, sender) = self.outbound.pop(out)?;
+                if len == 0 {
+                    self.publishes.heartbeat_sent();
+                }
                 match sender {
                     Sender::Nobody => {}
                     Sender::Request(seq) => self.request_sent(seq),
@@ -293,7 +298,10 @@ impl ClientCore {
     /// The next message for the application. Taking none makes [`wants_input`](Self::wants_input) false in time.
     #[must_use]
     pub fn poll_message(&mut self) -> Option<Message> {
-        self.inbox.pop(&self.config.limits)
+        let mut message = self.inbox.pop(&self.config.limits)?;
+        // Its subscription may have ended while it waited.
+        message.subscription = message.subscription.filter(|id| self.registry.by_id.contains_key(id));
+        Some(message)
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) should be called next; `None`: only after something else happens.
@@ -464,8 +472,7 @@ impl ClientCore {
         };
         let ready = matches!(self.link, Link::Ready { .. });
         match frame {
-            // Proof of life is all that it says.
-            ServerFrame::Heartbeat => {}
+            ServerFrame::Heartbeat => self.heartbeat_answered(),
             ServerFrame::Auth(reply) if !ready => self.handle_auth(&reply),
             ServerFrame::Error(error) => self.handle_error(&error),
             ServerFrame::Message(message) if ready => self.handle_message(bytes, &message),

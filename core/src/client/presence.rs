@@ -1,6 +1,6 @@
 //! Presence: the one room where this connection is present, and who else is there.
 
-use alloc::{boxed::Box, collections::BTreeMap, string::String, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, collections::BTreeMap, format, string::String, sync::Arc, vec::Vec};
 use core::{mem, time::Duration};
 
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Instant,
-    error::{Error, Op, Refused, Rejection},
+    error::{Error, Op, Refused, Rejection, ServerError, TransportErrorKind},
     payload::Payload,
     topic,
     wire::{ClientFrame, PresenceEntry, PresenceEvent, RawValue, Text},
@@ -43,11 +43,15 @@ pub(super) fn may_remember<'p>(presence: &Payload, others: impl Iterator<Item = 
 pub(super) struct Presence {
     /// What the application set last; restored in every session.
     wanted: Option<(Arc<str>, Payload)>,
+    /// Whether the broker closed a connection on it, as it does when a frame breaks it.
+    suspect: bool,
     /// Commands that wait for a session, or for the end of the move before theirs.
     waiters: Ops,
     /// The room set on this connection and not yet confirmed by an event. One at a time: an event does not say which
     /// room it confirms, and brokers are silent about rooms that they do not know.
     moving: Option<Arc<str>>,
+    /// Our room was mistaken: what is known of its members is to be asked for.
+    astray: bool,
     /// The room that events belong to: events do not say, but a connection is in one room at a time.
     room: Option<Arc<str>>,
     /// The first set in a room is answered by `join` and then `update`, which says nothing new. Here is what the `join`
@@ -71,6 +75,10 @@ struct Member {
 }
 
 impl Presence {
+    pub(super) fn known(&self) -> usize {
+        self.members.len()
+    }
+
     fn may_remember(&self, presence: &Payload) -> bool {
         may_remember(presence, self.members.values().map(|member| &member.presence))
     }
@@ -78,6 +86,7 @@ impl Presence {
     /// The members stay until the room is seen again; what happened meanwhile is then found by asking.
     pub(super) fn connection_lost(&mut self) {
         self.moving = None;
+        self.astray = false;
         self.room = None;
         self.joined = None;
         self.listed = false;
@@ -111,7 +120,8 @@ impl ClientCore {
     ///
     /// While there is no session the command waits for it, and while another move is unanswered it waits for that; of
     /// several that wait only the last is made, and all end with it. The outcome is [`Outcome::PresenceSet`] when the
-    /// broker shows us our own presence, [`Outcome::NotSent`], or [`Outcome::Unknown`]: brokers say nothing at all about a
+    /// broker shows us our own presence, [`Outcome::NotSent`], [`Outcome::Refused`] when the broker twice closed the
+    /// connection on it (1009, 1011), or [`Outcome::Unknown`]: brokers say nothing at all about a
     /// room that they do not know.
     ///
     /// # Errors
@@ -129,6 +139,7 @@ impl ClientCore {
         }
         let op = self.accept(Op::SetPresence);
         self.presence.wanted = Some((room.into(), data));
+        self.presence.suspect = false;
         self.presence.waiters.push(op);
         self.advance_presence();
         Ok(op)
@@ -279,6 +290,32 @@ impl ClientCore {
         self.advance_presence();
     }
 
+    /// After a close that the broker makes when a frame breaks it: presence that was sent and not shown is suspected, and
+    /// set no more when that happens again. What is wanted by now may be another one, which is not to blame.
+    pub(super) fn suspect_presence(&mut self, cause: &Error, sets: &mut [Ops]) {
+        let Error::Transport(error) = cause else { return };
+        let TransportErrorKind::Closed(Some(code @ (1009 | 1011))) = error.kind else { return };
+        let presence = &mut self.presence;
+        if presence.wanted.is_none() || !presence.waiters.is_empty() {
+            return;
+        }
+        if !mem::replace(&mut presence.suspect, true) {
+            return;
+        }
+        presence.suspect = false;
+        presence.wanted = None;
+        let mut error = ServerError::named("connection_closed", Op::SetPresence);
+        error.detail = Some(format!("the broker closed the connection ({code}) twice on this presence"));
+        let error = Box::new(error);
+        let waited = sets.iter_mut().flat_map(mem::take).collect::<Vec<_>>();
+        if waited.is_empty() {
+            // It was being restored.
+            self.report(Event::ServerError(error));
+        } else {
+            self.settle_all(waited, &Outcome::Refused(error));
+        }
+    }
+
     pub(super) fn presence_lost(&mut self, ops: Ops) {
         if self.presence.wanted.is_some() {
             self.presence.waiters.extend(ops);
@@ -371,8 +408,8 @@ impl ClientCore {
         };
         if let Some(room) = entered {
             self.presence.enter(room);
-            if !self.presence.members.is_empty() {
-                // They are from before a reconnect.
+            if mem::take(&mut self.presence.astray) || !self.presence.members.is_empty() {
+                // They are from before a reconnect, or of another room.
                 self.ask_room_soon();
             }
         }
@@ -388,6 +425,7 @@ impl ClientCore {
         let key = self.waiting_requests().iter().find(|request| request.sent && is_set(&request.kind));
         if let Some(key) = key.map(|request| request.key.clone()) {
             if let Some(request) = self.take_answered(Some(&key), is_set) {
+                self.presence.suspect = false;
                 self.settle_all(request.ops, &Outcome::PresenceSet);
             }
         }
@@ -425,9 +463,30 @@ impl ClientCore {
         if self.presence.room.as_deref() == Some(&*request.key) {
             // Whatever was in doubt before this list came is settled by it.
             self.timers.stop(Timer::PresenceRefetch);
+            let actor = self.session.as_ref().map(|session| session.actor_id.as_str());
+            let own = actor.and_then(|actor| members.get(actor));
+            // A list that is too long may have been cut off before us.
+            let missing = own.is_none_or(Member::is_offline) && members.len() < MAX_MEMBERS;
             self.refresh_members(&request.key, members);
+            if missing {
+                self.find_our_room();
+            }
         }
         self.settle_all(request.ops, &Outcome::Presence(listed.into()));
+    }
+
+    /// We are not in the room where we thought to be, as when a move was confirmed so late that it had been given up. The
+    /// presence that is wanted is set again, unless that is on its way, and what comes back tells the room.
+    fn find_our_room(&mut self) {
+        self.presence.room = None;
+        self.presence.members.clear();
+        self.presence.listed = false;
+        self.presence.astray = true;
+        let sets = |request: &super::Request| matches!(request.kind, RequestKind::SetPresence);
+        let under_way = self.waiting_requests().iter().any(sets);
+        if self.presence.wanted.is_some() && !under_way {
+            self.send_presence();
+        }
     }
 
     /// Takes a list as the truth and reports what it changes.

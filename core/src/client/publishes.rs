@@ -36,6 +36,8 @@ struct Pending {
     /// How often it was handed to a transport.
     attempts: u32,
     in_flight: bool,
+    /// Its place among the publishes of this connection.
+    serial: u64,
     /// How often it was refused for coming too soon.
     refusals: u32,
     /// Until when it may wait to be sent.
@@ -56,6 +58,13 @@ pub(super) struct Publishes {
     in_flight: usize,
     /// When the slots of what was answered are free again.
     cooling: VecDeque<Instant>,
+    /// Ended without an answer, by their serial. The broker may count them only now, so they keep their slots until it is
+    /// known to have seen them.
+    overdue: BTreeMap<u64, OpId>,
+    /// Publishes handed to this connection.
+    sent: u64,
+    /// As many had been handed over when heartbeats that are not answered yet left.
+    heartbeats: VecDeque<u64>,
     /// Nothing is sent before, because the broker said that it was too much.
     hold_until: Option<Instant>,
     /// The publish on which the broker closed the connection; it is sent alone.
@@ -131,7 +140,20 @@ impl Publishes {
 
     fn new_connection(&mut self) {
         self.cooling.clear();
+        self.overdue.clear();
+        self.sent = 0;
+        self.heartbeats.clear();
         self.hold_until = None;
+    }
+
+    /// Slots that are not free.
+    fn used_slots(&self) -> usize {
+        self.in_flight + self.cooling.len() + self.overdue.len()
+    }
+
+    /// A heartbeat is handed over: its echo will show that what came before it has arrived.
+    pub(super) fn heartbeat_sent(&mut self) {
+        self.heartbeats.push_back(self.sent);
     }
 
     /// Lets the frames with a place before `place` go first, although publishes that waited for them are older.
@@ -150,14 +172,14 @@ impl Publishes {
             None => *self.waiting.first()?,
         };
         let slots = slots.map_or(usize::MAX, |slots| slots.max(1) as usize);
-        let free = self.in_flight + self.cooling.len() < slots;
+        let free = self.used_slots() < slots;
         (free && self.hold_until.is_none_or(|until| until <= now)).then_some(op)
     }
 
     /// When the next one that waits may be sent, if only time holds it back.
     fn next_slot(&self, slots: Option<u32>) -> Option<Instant> {
         self.waiting.first()?;
-        let full = slots.is_some_and(|slots| self.in_flight + self.cooling.len() >= slots.max(1) as usize);
+        let full = slots.is_some_and(|slots| self.used_slots() >= slots.max(1) as usize);
         let slot = self.cooling.front().copied().filter(|_| full);
         slot.into_iter().chain(self.hold_until).max()
     }
@@ -200,7 +222,8 @@ impl ClientCore {
         let publishes = &mut self.publishes;
         publishes.bytes += frame.len();
         let tracked = publish.tracked;
-        let pending = Pending { frame, tracked, attempts: 0, in_flight: false, refusals: 0, expires };
+        let pending =
+            Pending { frame, tracked, attempts: 0, in_flight: false, serial: 0, refusals: 0, expires };
         publishes.pending.insert(op, pending);
         publishes.wait(op);
         self.schedule_publishes();
@@ -261,6 +284,8 @@ impl ClientCore {
         let len = pending.frame.len();
         out.extend_from_slice(&pending.frame);
         pending.attempts += 1;
+        publishes.sent += 1;
+        pending.serial = publishes.sent;
         let (tracked, attempts) = (pending.tracked, pending.attempts);
         pending.in_flight = tracked;
         publishes.in_flight += usize::from(tracked);
@@ -289,16 +314,52 @@ impl ClientCore {
             return;
         }
         // Version 1 promises no confirmation, so its absence says nothing.
-        let outcome = if self.session.as_ref().is_some_and(|session| session.protocol_version < 2) {
-            Outcome::Sent
-        } else {
+        let confirms = self.session.as_ref().is_none_or(|session| session.protocol_version >= 2);
+        let outcome = if confirms {
             Outcome::Unknown(self.timeout(Op::Publish, self.config.operation_timeout))
+        } else {
+            Outcome::Sent
         };
-        self.cool_slot();
+        let serial = self.publishes.pending.get(&op).map(|pending| pending.serial);
+        match serial.filter(|_| confirms && self.heartbeat_interval().is_some()) {
+            // Its answer, a later one or the echo of a heartbeat will come, or the connection is lost.
+            Some(serial) => _ = self.publishes.overdue.insert(serial, op),
+            None => self.cool_slot(),
+        }
         self.end_publish(op, outcome);
     }
 
+    /// The broker has answered something that was sent after the first `serial` publishes of this connection, so it has
+    /// counted them.
+    fn free_overdue(&mut self, serial: u64) {
+        while self.publishes.overdue.first_entry().is_some_and(|entry| *entry.key() <= serial) {
+            self.publishes.overdue.pop_first();
+            self.cool_slot();
+        }
+    }
+
+    /// The echo of the oldest heartbeat came.
+    pub(super) fn heartbeat_answered(&mut self) {
+        if let Some(serial) = self.publishes.heartbeats.pop_front() {
+            self.free_overdue(serial);
+            self.schedule_publishes();
+        }
+    }
+
+    /// An answer to a publish that may have ended before: it and those before it are counted.
+    fn publish_answered(&mut self, msg_ref: Text<'_>) {
+        let Some(op) = parse_msg_ref(msg_ref) else { return };
+        let pending = self.publishes.pending.get(&op).filter(|pending| pending.in_flight);
+        let known = pending.map(|pending| pending.serial);
+        let ended =
+            || self.publishes.overdue.iter().find(|(_, ended)| **ended == op).map(|(serial, _)| *serial);
+        if let Some(serial) = known.or_else(ended) {
+            self.free_overdue(serial);
+        }
+    }
+
     pub(super) fn handle_published(&mut self, msg_ref: Text<'_>) {
+        self.publish_answered(msg_ref);
         match self.find_publish(msg_ref) {
             Some(op) => {
                 self.cool_slot();
@@ -310,6 +371,7 @@ impl ClientCore {
 
     /// Settles the publish that an error names; `false` when it names none that waits.
     pub(super) fn publish_refused(&mut self, msg_ref: Text<'_>, frame: &ErrorFrame<'_>) -> bool {
+        self.publish_answered(msg_ref);
         let Some(op) = self.find_publish(msg_ref) else { return false };
         self.cool_slot();
         if frame.code == Some(RATE_LIMITED) {
@@ -414,7 +476,7 @@ impl ClientCore {
     }
 
     fn find_publish(&self, msg_ref: Text<'_>) -> Option<OpId> {
-        let op = OpId(u64::from_str_radix(msg_ref.as_str()?, 16).ok()?);
+        let op = parse_msg_ref(msg_ref)?;
         // Only what was sent can be answered.
         self.publishes.pending.get(&op).filter(|pending| pending.in_flight).map(|_| op)
     }
@@ -429,4 +491,8 @@ impl ClientCore {
 /// The operation's number in hexadecimal: unique among this client's publishes, and cheap to find again.
 fn msg_ref(op: OpId) -> String {
     format!("{:x}", op.0)
+}
+
+fn parse_msg_ref(msg_ref: Text<'_>) -> Option<OpId> {
+    u64::from_str_radix(msg_ref.as_str()?, 16).ok().map(OpId)
 }

@@ -227,7 +227,15 @@ impl ClientCore {
     /// Requests do not outlive their connection: what makes a lasting state waits for the next, there is nothing left
     /// to unsubscribe from, and a fetch ends.
     pub(super) fn lose_requests(&mut self, cause: &Error) {
-        for request in mem::take(&mut self.requests) {
+        let mut requests = mem::take(&mut self.requests);
+        let set = |request: &&mut Request| request.sent && matches!(request.kind, RequestKind::SetPresence);
+        let mut sets: Vec<Ops> =
+            requests.iter_mut().filter(set).map(|request| mem::take(&mut request.ops)).collect();
+        if !sets.is_empty() {
+            self.suspect_presence(cause, &mut sets);
+        }
+        self.presence_lost(sets.into_iter().flatten().collect());
+        for request in requests {
             match request.kind {
                 RequestKind::Subscribe(id, _) => self.subscribe_lost(id, request.ops, cause),
                 RequestKind::SetFilters(id, filters) => {

@@ -151,6 +151,11 @@ impl ClientCore {
 
     pub(super) fn handle_auth(&mut self, reply: &AuthReply<'_>) {
         let Link::Authenticating(transport) = self.link else { return };
+        if self.outbound.precedes(1) {
+            // Nothing was asked yet.
+            self.stats.frames_unexpected += 1;
+            return;
+        }
         if !reply.success {
             let error =
                 ServerError::named(clean(reply.error.unwrap_or("authentication_failed")), Op::Connect);
@@ -208,7 +213,7 @@ impl ClientCore {
         ProtocolError::Timeout { op, after }.into()
     }
 
-    fn heartbeat_interval(&self) -> Option<Duration> {
+    pub(super) fn heartbeat_interval(&self) -> Option<Duration> {
         self.config.heartbeat_interval.filter(|interval| !interval.is_zero())
     }
 

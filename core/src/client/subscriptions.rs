@@ -136,6 +136,11 @@ impl Registry {
         self.by_topic.get_key_value(topic).map(|(topic, id)| (topic.clone(), *id))
     }
 
+    /// Whether the broker has ever confirmed it.
+    pub(super) fn was_confirmed(&self, id: SubscriptionId) -> bool {
+        self.by_id.get(&id).is_some_and(|registration| registration.confirmed.is_some())
+    }
+
     pub(super) fn len(&self) -> usize {
         self.by_id.len()
     }

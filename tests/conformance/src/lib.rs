@@ -24,6 +24,7 @@ pub mod client_fields;
 pub mod compare;
 mod decode;
 mod encode;
+pub mod fuzz;
 pub mod leniency;
 pub mod mode;
 pub mod report;

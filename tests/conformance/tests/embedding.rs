@@ -343,6 +343,7 @@ fn part_of_a_message_shows_that_the_broker_is_alive() {
         on_the_wire(out.freeze().into())
     };
     narrow.0.borrow_mut().room = usize::MAX;
+    assert!(core.poll_transmit(Instant::ZERO, &mut BytesMut::new()).is_some(), "auth leaves");
     narrow
         .0
         .borrow_mut()

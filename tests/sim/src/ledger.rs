@@ -9,36 +9,33 @@ use nolag_core::{OpId, Outcome};
 pub struct Ledger {
     accepted: BTreeMap<OpId, Option<Outcome>>,
     open: BTreeSet<OpId>,
-    /// Outcomes that came before the call that accepted the command had returned.
-    early: BTreeMap<OpId, Outcome>,
+    /// Outcomes are kept for those who ask; without, only what is open is known.
+    keeps: bool,
 }
 
 impl Ledger {
-    /// Notes that a command was accepted.
-    pub(crate) fn accept(&mut self, op: OpId) {
-        let early = self.early.remove(&op);
-        if early.is_none() {
-            self.open.insert(op);
-        }
-        assert!(self.accepted.insert(op, early).is_none(), "{op:?} was accepted twice");
+    pub(crate) fn keeping() -> Self {
+        Self { keeps: true, ..Self::default() }
     }
 
-    /// Notes that a command ended.
-    ///
-    /// # Panics
-    /// When it had ended before.
-    pub(crate) fn settle(&mut self, op: OpId, outcome: Outcome) {
-        match self.accepted.get_mut(&op) {
-            Some(slot @ None) => {
-                *slot = Some(outcome);
-                self.open.remove(&op);
-            }
-            Some(Some(before)) => panic!("{op:?} ended as {before:?} and again as {outcome:?}"),
-            None => {
-                let before = self.early.insert(op, outcome);
-                assert!(before.is_none(), "{op:?} ended twice before it was accepted");
-            }
+    /// Notes that a command was accepted. `Err` says what is wrong with that.
+    pub(crate) fn accept(&mut self, op: OpId) -> Result<(), String> {
+        let known = !self.open.insert(op) || self.keeps && self.accepted.insert(op, None).is_some();
+        if known { Err(format!("{op:?} was accepted twice")) } else { Ok(()) }
+    }
+
+    /// Notes that a command ended. `Err` when it had ended before, or was never accepted.
+    pub(crate) fn settle(&mut self, op: OpId, outcome: &Outcome) -> Result<(), String> {
+        if !self.open.remove(&op) {
+            return Err(match self.accepted.get(&op) {
+                Some(Some(before)) => format!("{op:?} ended as {before:?} and again as {outcome:?}"),
+                _ => format!("{op:?} ended as {outcome:?} and is not open"),
+            });
         }
+        if self.keeps {
+            self.accepted.insert(op, Some(outcome.clone()));
+        }
+        Ok(())
     }
 
     /// How a command ended, if it did.
@@ -54,10 +51,9 @@ impl Ledger {
     /// Checks that nothing is left open.
     ///
     /// # Panics
-    /// When a command has no outcome, or an outcome belongs to no command.
+    /// When a command has no outcome.
     pub fn assert_settled(&self) {
         let open: Vec<_> = self.open().collect();
         assert!(open.is_empty(), "without an outcome: {open:?}");
-        assert!(self.early.is_empty(), "outcomes of unknown commands: {:?}", self.early);
     }
 }

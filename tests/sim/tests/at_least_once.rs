@@ -35,8 +35,12 @@ struct Story {
 fn minutes_of_cuts(seed: u64, operation_timeout: Duration) -> Story {
     let mut faults = fastrand::Rng::with_seed(seed);
     let mut world = World::new(seed, BrokerConfig::default()).with_links(LinkConfig {
-        latency: Duration::from_millis(faults.u64(1..200)),
+        latency: {
+            let latency = Duration::from_millis(faults.u64(1..200));
+            latency..=latency
+        },
         jitter: Duration::from_millis(faults.u64(0..100)),
+        bandwidth: None,
     });
     let listener = world.add_client(Config::new("listener"));
     let publishers: Vec<ClientId> = (0..PUBLISHERS)

@@ -25,8 +25,12 @@ impl Flood {
         let mut rng = fastrand::Rng::with_seed(seed);
         let wall_clock = Duration::from_micros(rng.u64(0..1_000_000));
         let links = LinkConfig {
-            latency: Duration::from_millis(rng.u64(1..300)),
+            latency: {
+                let latency = Duration::from_millis(rng.u64(1..300));
+                latency..=latency
+            },
             jitter: Duration::from_millis(rng.u64(0..400)),
+            bandwidth: None,
         };
         let mut world =
             World::new(seed, BrokerConfig { wall_clock, ..BrokerConfig::default() }).with_links(links);

@@ -14,8 +14,12 @@ fn hour_of_faults(seed: u64) -> String {
     let limits = Limits { publishes_per_second: None, ..Limits::default() };
     let mut world =
         World::new(seed, BrokerConfig { limits, ..BrokerConfig::default() }).with_links(LinkConfig {
-            latency: Duration::from_millis(faults.u64(1..200)),
+            latency: {
+                let latency = Duration::from_millis(faults.u64(1..200));
+                latency..=latency
+            },
             jitter: Duration::from_millis(faults.u64(0..100)),
+            bandwidth: None,
         });
     let clients: Vec<ClientId> = (0..3)
         .map(|index| {

@@ -71,14 +71,16 @@ impl Address {
 
 /// The address for display: without user, password and query, any of which can hold a secret.
 pub(crate) fn without_secrets(url: &str) -> String {
-    let end = url.find(['?', '#']).unwrap_or(url.len());
-    let (url, cut) = (&url[..end], end < url.len());
     let start = url.find("://").map_or(0, |index| index + 3);
+    // A password may hold what begins a query elsewhere, so it goes first.
     let shown = match url[start..].rfind('@') {
         Some(at) => format!("{}…{}", &url[..start], &url[start + at..]),
         None => url.to_owned(),
     };
-    if cut { shown + "…" } else { shown }
+    match shown.find(['?', '#']) {
+        Some(end) => format!("{}…", &shown[..end]),
+        None => shown,
+    }
 }
 
 #[cfg(test)]
@@ -120,6 +122,8 @@ mod tests {
     fn credentials_are_not_shown() {
         for bad in [
             "ws://user:hunter2@host/ws",
+            "http://user:hunt?er2hunter2@host/ws",
+            "ws://user:hunter2#hunter2@host/ws",
             "http://host/ws?token=hunter2",
             "user:hunter2@host",
             "ws://user:hunter2@ho st/ws",
@@ -127,7 +131,7 @@ mod tests {
             "x://host/#hunter2",
         ] {
             let shown = Address::parse(bad).unwrap_err().to_string();
-            assert!(!shown.contains("hunter2"), "{shown}");
+            assert!(!shown.contains("hunt"), "{shown}");
         }
     }
 }

@@ -8,12 +8,15 @@ mod tls;
 mod websocket;
 
 use std::{
+    future::poll_fn,
     io,
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
     sync::{
         Arc,
         atomic::{AtomicU8, Ordering},
     },
+    task::Poll,
+    time::Duration,
 };
 
 use futures_io::{AsyncRead, AsyncWrite};
@@ -50,6 +53,8 @@ pub(crate) struct Dial {
     #[cfg(feature = "tls")]
     tls: Option<tls::Tls>,
     nodelay: bool,
+    /// How long opening a connection may take in all.
+    limit: Duration,
     websocket: WebSocketConfig,
     /// Of the latest attempt.
     pub(crate) phase: Phase,
@@ -65,6 +70,7 @@ impl Dial {
             #[cfg(feature = "tls")]
             tls: if address.tls { Some(tls::Tls::new(&options.tls, &address.host)?) } else { None },
             nodelay: options.tcp_nodelay,
+            limit: options.opening_limit(),
             websocket: websocket_config(options),
             host: address.host,
             port: address.port,
@@ -117,14 +123,40 @@ async fn connect(
         }
     };
     dial.phase.set(Step::Connecting);
-    let mut failure = TransportError::new(TransportErrorKind::Resolve, format!("{host} has no address"));
-    for address in addresses {
-        match driver.connect(address, dial.nodelay).await {
-            Ok(stream) => return Ok(stream),
-            Err(error) => failure = fault(TransportErrorKind::Connect, &format!("{address}: "), error),
+    connect_to_one(driver, &addresses, dial.nodelay, dial.limit).await.unwrap_or_else(|| {
+        Err(TransportError::new(TransportErrorKind::Resolve, format!("{host} has no address")))
+    })
+}
+
+/// Tries addresses in turn. Each but the last has its share of the time, so that one that says nothing does not hide one
+/// that works. `None` without addresses.
+async fn connect_to_one(
+    driver: &dyn Driver,
+    addresses: &[SocketAddr],
+    nodelay: bool,
+    limit: Duration,
+) -> Option<Result<Box<dyn Io>, TransportError>> {
+    let share = limit / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+    let mut failure = None;
+    for (index, address) in addresses.iter().enumerate() {
+        let until = (index + 1 < addresses.len()).then(|| driver.now() + share);
+        let mut timer = driver.timer();
+        let mut attempt = driver.connect(*address, nodelay);
+        let result = poll_fn(|cx| match (attempt.as_mut().poll(cx), until) {
+            (Poll::Ready(result), _) => Poll::Ready(result),
+            (Poll::Pending, Some(until)) => {
+                timer.poll_at(until, cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+            }
+            (Poll::Pending, None) => Poll::Pending,
+        });
+        match result.await {
+            Ok(stream) => return Some(Ok(stream)),
+            Err(error) => {
+                failure = Some(Err(fault(TransportErrorKind::Connect, &format!("{address}: "), error)));
+            }
         }
     }
-    Err(failure)
+    failure
 }
 
 /// A failed read or write as a transport error, with what caused it. The fault is TLS's where TLS says so, at any time:
@@ -228,9 +260,11 @@ mod tests {
         runtime::{BoxFuture, Timer},
     };
 
-    /// Knows a host of three addresses, of which only the one with this port takes connections.
+    /// Knows a host of three addresses, of which only the one with this port takes connections. The others refuse, or say
+    /// nothing at all.
     struct Net {
         takes: u16,
+        silent: bool,
         tried: Mutex<Vec<u16>>,
     }
 
@@ -240,7 +274,7 @@ mod tests {
         }
 
         fn timer(&self) -> Box<dyn Timer> {
-            unreachable!("nothing here has a deadline")
+            Box::new(Leap(self.silent))
         }
 
         fn spawn(&self, _: BoxFuture<()>) -> bool {
@@ -254,10 +288,12 @@ mod tests {
 
         fn connect(&self, address: SocketAddr, _: bool) -> BoxFuture<io::Result<Box<dyn Io>>> {
             lock(&self.tried).push(address.port());
-            let taken = address.port() == self.takes;
+            let (taken, silent) = (address.port() == self.takes, self.silent);
             Box::pin(async move {
                 if taken {
                     Ok(Box::new(Nothing) as Box<dyn Io>)
+                } else if silent {
+                    std::future::pending().await
                 } else {
                     Err(io::ErrorKind::ConnectionRefused.into())
                 }
@@ -266,6 +302,16 @@ mod tests {
 
         fn lost(&self, _: bool) -> &'static str {
             ""
+        }
+    }
+
+    /// Time that leaps to where it is awaited, or stands still; never over the half of the default connect timeout.
+    struct Leap(bool);
+
+    impl Timer for Leap {
+        fn poll_at(&mut self, at: Instant, _: &mut Context<'_>) -> Poll<()> {
+            assert!(at <= Instant::ZERO + Duration::from_secs(5), "each address has its share");
+            if self.0 { Poll::Ready(()) } else { Poll::Pending }
         }
     }
 
@@ -292,8 +338,8 @@ mod tests {
     }
 
     /// Which addresses of a host are tried, and what comes of it.
-    fn dial(takes: u16) -> (Vec<u16>, Result<(), TransportError>) {
-        let net = Net { takes, tried: Mutex::default() };
+    fn dial(takes: u16, silent: bool) -> (Vec<u16>, Result<(), TransportError>) {
+        let net = Net { takes, silent, tried: Mutex::default() };
         let dial = Dial::new(&Options::new("ws://broker/ws")).unwrap();
         let connected = {
             let connecting = pin!(connect(&net, &dial, "broker", 80));
@@ -310,8 +356,10 @@ mod tests {
         let config = websocket_config(&Options::new("ws://broker/ws").max_inbound_size(1000));
         assert_eq!((config.max_frame_size, config.max_message_size), (Some(1000), Some(1000)));
         assert_eq!(config.read_buffer_size, 8 << 10);
-        let config = websocket_config(&Options::new("ws://broker/ws").read_buffer_size(100));
-        assert_eq!(config.read_buffer_size, 100);
+        for (asked, had) in [(100, 100), (0, 1), (usize::MAX, 16 << 20)] {
+            let config = websocket_config(&Options::new("ws://broker/ws").read_buffer_size(asked));
+            assert_eq!(config.read_buffer_size, had);
+        }
     }
 
     #[test]
@@ -323,11 +371,16 @@ mod tests {
 
     #[test]
     fn the_addresses_of_a_host_are_tried_in_turn() {
-        assert_eq!(dial(1), (vec![1], Ok(())));
-        assert_eq!(dial(3), (vec![1, 2, 3], Ok(())));
-        let (tried, failed) = dial(9);
+        assert_eq!(dial(1, false), (vec![1], Ok(())));
+        assert_eq!(dial(3, false), (vec![1, 2, 3], Ok(())));
+        let (tried, failed) = dial(9, false);
         let error = failed.unwrap_err();
         assert_eq!((tried, error.kind), (vec![1, 2, 3], TransportErrorKind::Connect));
         assert!(error.detail.starts_with("127.0.0.1:3: "), "{error}");
+    }
+
+    #[test]
+    fn an_address_that_says_nothing_does_not_hide_the_next() {
+        assert_eq!(dial(3, true), (vec![1, 2, 3], Ok(())));
     }
 }

@@ -171,6 +171,8 @@ fn roots(options: &Chosen) -> Result<RootCertStore, Misuse> {
 
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let found = found.map_err(|error| error.to_string())?;
+    // The error quotes what it could not read, which may be a private key.
+    let found =
+        found.map_err(|_| String::from("the text is no PEM: is each BEGIN and END on a line of its own?"))?;
     if found.is_empty() { Err("the text holds no PEM certificate".into()) } else { Ok(found) }
 }

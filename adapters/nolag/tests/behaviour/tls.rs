@@ -138,6 +138,22 @@ async fn text_that_is_no_certificate_is_told_by_connect() {
 }
 
 #[tokio::test]
+async fn a_key_in_a_text_that_is_no_pem_is_not_shown() {
+    // As an environment variable may have it: the line ends are gone.
+    let pem = "-----BEGIN PRIVATE KEY----- c2VjcmV0IGtleQ== -----END PRIVATE KEY-----\n";
+    let as_numbers = format!("{:?}", pem.as_bytes());
+    for options in [
+        options("wss://localhost/ws").root_certificates(pem),
+        options("wss://localhost/ws").client_certificate(pem, pem),
+    ] {
+        let error = soon(Client::new("token", options).connect()).await.unwrap_err();
+        let shown = format!("{error} {error:?}");
+        assert!(shown.contains("on a line of its own"), "{shown}");
+        assert!(!shown.contains("c2Vj") && !shown.contains(&as_numbers[1..20]), "{shown}");
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_does_not_encrypt_in_time_is_told() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("wss://localhost:{}/ws", listener.local_addr().unwrap().port());

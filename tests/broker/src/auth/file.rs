@@ -1,7 +1,7 @@
 //! Kraken's `auth.json`.
 
 use std::{
-    fmt, fs, io,
+    fmt, io,
     path::{Path, PathBuf},
 };
 
@@ -15,7 +15,7 @@ use super::{
     Actor, AuthConfig,
     actor::{Grants, LobbyGrant, TopicGrant},
 };
-use crate::payload;
+use crate::{files, payload};
 
 /// Why an `auth.json` is not usable. Tokens never appear in it.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl std::error::Error for AuthError {
 }
 
 pub(super) fn read(path: &Path) -> Result<AuthConfig, AuthError> {
-    let text = fs::read_to_string(path).map_err(|source| AuthError::Read { path: path.into(), source })?;
+    let text = files::read_text(path).map_err(|source| AuthError::Read { path: path.into(), source })?;
     parse(&text).map_err(|error| error.in_file(path))
 }
 

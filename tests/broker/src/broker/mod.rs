@@ -5,6 +5,7 @@ mod connection;
 mod control;
 mod http_publish;
 mod in_flight;
+mod inspect;
 mod lobbies;
 mod presence;
 mod publish;
@@ -39,6 +40,7 @@ use crate::{
 use advertised::Advertised;
 use connection::{Connection, Held, PublishWindow};
 use in_flight::InFlight;
+pub use inspect::SubscribedTopic;
 use lobbies::Lobbies;
 use presence::Rooms;
 use replay::History;

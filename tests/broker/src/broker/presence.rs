@@ -22,6 +22,12 @@ pub(super) struct Present {
     persistent: bool,
 }
 
+impl Present {
+    pub(super) fn room(&self) -> &Room {
+        &self.room
+    }
+}
+
 /// The members of all rooms. A member is a connection, so one actor can be in a room twice.
 #[derive(Debug, Default)]
 pub(super) struct Rooms {
@@ -41,6 +47,11 @@ impl Rooms {
     /// The members of a room, oldest connection first.
     pub(super) fn members(&self, room: &Room) -> impl Iterator<Item = (ConnectionId, &Member)> {
         self.rooms.get(room).into_iter().flatten().map(|(conn, member)| (*conn, member))
+    }
+
+    /// The members of a room that outlives the question.
+    pub(super) fn members_in(&self, room: &Room) -> impl Iterator<Item = &Member> + use<'_> {
+        self.rooms.get(room).into_iter().flat_map(BTreeMap::values)
     }
 
     /// The ids of the rooms that have members in a scope.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::ServerError;
-use crate::control::State;
+use crate::{control::State, files};
 
 /// A file that is there as a whole or not at all, for its owner only.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ impl StateFile {
 
     /// What is in the file; `None` if there is no file yet.
     pub(super) fn load(&self) -> Result<Option<State>, ServerError> {
-        let text = match fs::read_to_string(&self.path) {
+        let text = match files::read_text(&self.path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(self.unusable(error)),

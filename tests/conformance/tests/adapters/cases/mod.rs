@@ -14,6 +14,7 @@ mod outages;
 mod presence;
 mod proxies;
 mod publishing;
+mod rough;
 mod secure;
 mod session;
 mod silence;
@@ -70,6 +71,7 @@ pub(crate) fn all() -> impl Iterator<Item = Case> {
         session::CASES,
         messages::CASES,
         publishing::CASES,
+        rough::CASES,
         filters::CASES,
         acks::CASES,
         groups::CASES,

@@ -1,0 +1,5 @@
+//! What it claims stands at the function.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| nolag_conformance::fuzz::auth_file(input));
