@@ -1,6 +1,6 @@
 //! `nolag trace record`: a proxy that writes down what goes through it.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use nolag_conformance::trace::Peer;
 use serde::Serialize;
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     args::trace::RecordArgs,
-    connection::interrupted,
+    connection::{interrupted, reachable},
     exit::{Exit, Failure, Outcome},
     output::{Output, say},
     signals::Interrupts,
@@ -96,17 +96,6 @@ pub(crate) async fn run(args: RecordArgs) -> Outcome {
         }
         _ => Ok(Exit::Done),
     }
-}
-
-/// The address for clients on this machine.
-fn reachable(mut addr: SocketAddr) -> SocketAddr {
-    if addr.ip().is_unspecified() {
-        addr.set_ip(match addr {
-            SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
-            SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
-        });
-    }
-    addr
 }
 
 /// Why recording cannot go on.
