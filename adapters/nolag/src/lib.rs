@@ -38,8 +38,8 @@
 //!
 //! # Secrets
 //! Tokens and payloads are in no error, no `Debug` output and no trace of this crate. The WebSocket library below it
-//! writes whole frames, tokens included, to the `log` crate at level `TRACE` under the target `tungstenite`; keep that
-//! one off where logs are not private.
+//! writes whole frames, tokens included, and the headers of the upgrade to the `log` crate at level `TRACE` under the
+//! target `tungstenite`; keep that one off where logs are not private.
 //!
 //! # Runtimes
 //! [`Options::runtime`] says what a client runs on: tokio (the default), smol, async-std, or threads of its own

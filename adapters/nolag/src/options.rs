@@ -376,9 +376,10 @@ impl Options {
 
     /// Sends this header with the WebSocket upgrade, for gateways in front of the broker. Can be called several times.
     ///
-    /// Values are treated as secrets: they are in no log and no error. Headers of the handshake itself (`Host`,
-    /// `Connection`, `Upgrade`, `Sec-WebSocket-…`) and what is no header are reported by
-    /// [`connect`](crate::Client::connect).
+    /// Values are treated as secrets: they are in no error and no log of this crate (see [the crate's page](crate#secrets)
+    /// for that of the library below it). Headers of the handshake itself (`Host`, `Connection`, `Upgrade`,
+    /// `Sec-WebSocket-…`), those that announce a body (`Content-Length`, `Transfer-Encoding`, `Expect` and the like) and
+    /// what is no header are reported by [`connect`](crate::Client::connect).
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
