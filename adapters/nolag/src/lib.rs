@@ -144,3 +144,8 @@ pub use wait::Iter;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// And those of the page about runtimes.
+#[cfg(all(doctest, feature = "blocking", feature = "tokio"))]
+#[doc = include_str!("../../../docs/runtimes.md")]
+struct Runtimes;

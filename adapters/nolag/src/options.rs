@@ -9,7 +9,10 @@ use nolag_core::{
 
 #[cfg(feature = "tls")]
 use crate::transport::TlsOptions;
-use crate::{runtime::Runtime, transport::without_secrets};
+use crate::{
+    runtime::{self, Runtime},
+    transport::without_secrets,
+};
 
 /// Where the NoLag cloud listens.
 pub const CLOUD_URL: &str = "wss://broker.nolag.app/ws";
@@ -483,11 +486,9 @@ impl Options {
     pub(crate) fn check_runtime(&self) -> Result<(), Error> {
         match self.runtime {
             Some(_) => Ok(()),
-            None => Err(Misuse::InvalidOption {
-                option: "runtime",
-                reason: "none was chosen, and the crate feature `tokio` with its default is off".into(),
+            None => {
+                Err(Misuse::InvalidOption { option: "runtime", reason: runtime::NONE_CHOSEN.into() }.into())
             }
-            .into()),
         }
     }
 
@@ -523,5 +524,18 @@ impl fmt::Debug for Options {
         #[cfg(feature = "tls")]
         shown.field("tls", &self.tls);
         shown.finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(any(feature = "blocking", feature = "smol", feature = "async-std"))]
+    fn without_a_runtime_it_says_which_call_is_missing() {
+        let options = Options { runtime: None, ..Options::default() };
+        let error = options.check_runtime().unwrap_err().to_string();
+        assert!(error.contains("Options::runtime(Runtime::"), "{error}");
     }
 }
