@@ -1,6 +1,7 @@
 //! The command line.
 
 pub(crate) mod api;
+pub(crate) mod trace;
 
 use std::{num::NonZeroU64, path::PathBuf, time::Duration};
 
@@ -54,6 +55,9 @@ pub(crate) enum Command {
     /// {"$bin":"base64"}, {"$map":[[key,value],…]}, {"$ext":[type,"base64"]} and {"$float":"nan"}.
     #[command(after_help = help(SUB_EXAMPLES))]
     Sub(SubArgs),
+    /// Records what clients and a broker say, shows it, and replays it with our client
+    #[command(after_help = help(trace::EXAMPLES))]
+    Trace(trace::TraceArgs),
 }
 
 #[derive(Debug, Args)]

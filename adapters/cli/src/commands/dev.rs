@@ -18,6 +18,7 @@ use tokio::net::lookup_host;
 
 use crate::{
     args::DevArgs,
+    connection::reachable,
     exit::{Exit, Failure, Outcome},
     output::{Output, say},
     signals::Interrupts,
@@ -166,17 +167,6 @@ fn cannot_start(error: &ServerError, port: u16) -> Failure {
         }
         other => other.to_string(),
     })
-}
-
-/// The address for clients on this machine.
-fn reachable(mut addr: SocketAddr) -> SocketAddr {
-    if addr.ip().is_unspecified() {
-        addr.set_ip(match addr {
-            SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
-            SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
-        });
-    }
-    addr
 }
 
 /// What to do next. Only built-in tokens are shown.
