@@ -1,6 +1,7 @@
 //! The command line.
 
 pub(crate) mod api;
+pub(crate) mod trace;
 
 use std::{num::NonZeroU64, path::PathBuf, time::Duration};
 
@@ -54,6 +55,9 @@ pub(crate) enum Command {
     /// {"$bin":"base64"}, {"$map":[[key,value],…]}, {"$ext":[type,"base64"]} and {"$float":"nan"}.
     #[command(after_help = help(SUB_EXAMPLES))]
     Sub(SubArgs),
+    /// Records what clients and a broker say, shows it, and replays it with our client
+    #[command(after_help = help(trace::EXAMPLES))]
+    Trace(trace::TraceArgs),
 }
 
 #[derive(Debug, Args)]
@@ -80,6 +84,10 @@ pub(crate) struct DevArgs {
     /// Keeps the apps, rooms, actors and scopes made over REST in this file, as JSON; without, they are gone at the end
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
+    /// The key of the REST API. Other users of this machine can see it in the process list: better use the environment
+    /// [default: nlg_live_dev.secret; beyond loopback a new one for each run, which is shown]
+    #[arg(long, value_name = "KEY", env = "NOLAG_DEV_API_KEY", hide_env_values = true, value_parser = token)]
+    pub(crate) api_key: Option<Token>,
     /// The broker to imitate
     #[arg(long, value_enum, default_value_t = Broker::Kraken010)]
     pub(crate) broker: Broker,

@@ -1,5 +1,7 @@
 //! Connecting, for the commands that talk to a broker.
 
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
 use nolag::{Client, Options};
 
 use crate::{
@@ -56,4 +58,15 @@ pub(crate) fn shown(url: &str) -> &str {
 
 pub(crate) fn interrupted(message: &str) -> Failure {
     Failure::new(Exit::Interrupted, message)
+}
+
+/// The address for clients on this machine.
+pub(crate) fn reachable(mut addr: SocketAddr) -> SocketAddr {
+    if addr.ip().is_unspecified() {
+        addr.set_ip(match addr {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    addr
 }

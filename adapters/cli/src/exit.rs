@@ -27,7 +27,7 @@ pub(crate) enum Exit {
 pub(crate) const HELP: &str = "\
 Exit codes:
     0  done: the goal was met
-    1  a fault inside the command
+    1  a fault inside the command; `trace replay`: it differs from the recording
     2  usage or configuration, also an address that is taken
     3  could not connect, or the connection was lost for good
     4  the token or the API key was refused, or a limit is reached

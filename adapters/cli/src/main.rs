@@ -55,6 +55,7 @@ fn run(command: Command) -> Outcome {
             }
             Command::Pub(args) => commands::publish::run(args).await,
             Command::Sub(args) => commands::sub::run(args).await,
+            Command::Trace(args) => commands::trace::run(args.command).await,
         }
     });
     // Nothing is left to wait for.

@@ -218,3 +218,44 @@ fn after_a_restart_messages_have_other_ids_than_before() {
     });
     assert_ne!(ids[0], ids[1]);
 }
+
+#[test]
+fn an_api_key_that_is_given_is_the_only_one_and_stays_a_secret() {
+    for by_option in [true, false] {
+        let mut command = nolag(["dev", "--port", "0", "--json"]);
+        match by_option {
+            true => command.args(["--api-key", "planted.key"]),
+            false => command.env("NOLAG_DEV_API_KEY", "planted.key"),
+        };
+        let mut running = start(&mut command);
+        let url = running.event("ready")["url"].as_str().unwrap().to_owned();
+        let broker = Broker { running, url };
+        run(broker.api(&["apps", "list"]).env("NOLAG_API_KEY", "planted.key")).expect(0);
+        run(&mut broker.api(&["apps", "list"])).expect(4);
+        broker.running.signal("INT");
+        let ran = broker.running.end().expect(0);
+        let said = ran.stdout + &ran.stderr;
+        assert!(said.contains("/v1, with the key that was given"), "{said}");
+        assert!(!said.contains("planted") && !said.contains(common::API_KEY), "{said}");
+    }
+    for key in ["", "two words", "käy", "line\n"] {
+        let ran = run(&mut nolag(["dev", "--port", "0", "--api-key", key])).expect(2);
+        ran.one_error(&["--api-key", "one word"]);
+        assert!(key.is_empty() || !ran.stderr.contains(key), "{ran:?}");
+    }
+    let help = run(nolag(["dev", "--help"]).env("NOLAG_DEV_API_KEY", "planted")).expect(0).stdout;
+    assert!(help.contains("NOLAG_DEV_API_KEY") && !help.contains("planted"), "{help}");
+}
+
+#[test]
+fn a_state_file_serves_one_broker_at_a_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("state.json");
+    let args = ["--state", path.to_str().unwrap()];
+    let broker = Broker::start_with(&args);
+    run(nolag(["dev", "--port", "0"]).args(args)).expect(2).one_error(&[args[1], "another broker"]);
+    broker.running.signal("KILL");
+    broker.running.end();
+    // However the first one ended.
+    Broker::start_with(&args);
+}

@@ -37,6 +37,7 @@ fn no_command_says_the_token() {
         (0, &["dev", "--help"]),
         (0, &["pub", "--help"]),
         (0, &["sub", "-h"]),
+        (0, &["trace", "record", "--help"]),
         (0, &["demo"]),
         (2, &["dev", "--auth", &auth, "--port", "0"]),
         (4, &["pub", TOPIC, "1", "--url", refused]),
@@ -54,6 +55,9 @@ fn no_command_says_the_token() {
         (2, &["sub", TOPIC, "--url", &user]),
         (3, &["sub", TOPIC, "--url", &query]),
         (7, &["pub", TOPIC, "nonsense", "--url", refused]),
+        (2, &["trace", "record", "--url", &user, "-o", &missing]),
+        (7, &["trace", "show", &token_file]),
+        (7, &["trace", "replay", &token_file]),
     ] {
         let ran = run(nolag(args).env("NOLAG_TOKEN", PLANTED)).expect(code);
         assert!(!ran.stdout.contains(PLANTED) && !ran.stderr.contains(PLANTED), "{args:?}: {ran:#?}");

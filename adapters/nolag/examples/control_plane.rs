@@ -8,7 +8,7 @@ use std::error::Error;
 
 use nolag::{
     ApiOptions, Client, NoLagApi, Options, Token,
-    api::{ActorCreate, AppCreate, ListParams, RoomCreate, json},
+    api::{AccessMode, ActorCreate, AppCreate, ListParams, RoomCreate, json},
 };
 use serde::{Deserialize, Serialize};
 
@@ -37,8 +37,10 @@ pub(crate) async fn run(api_url: &str, broker_url: &str, key: &str) -> Result<Ve
     let apps = api.apps().list(&ListParams::new().page(1).limit(20)).await?;
     println!("{} apps so far", apps.pagination.total);
 
-    // Without topics nobody could subscribe to anything. The slug gets a suffix: the answer has it.
+    // Without topics nobody could subscribe to anything. Open to all actors of the project: the cloud's default is
+    // restricted. The slug gets a suffix: the answer has it.
     let app = AppCreate::new("my-chat-app").description("A chat").topics(["messages"]);
+    let app = app.access_mode(AccessMode::Open);
     let app = api.apps().create(&app).await?;
     let room = RoomCreate::new("general").slug("general").description("General chat");
     let room = api.rooms().create(&app.app_id, &room).await?;

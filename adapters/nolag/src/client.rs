@@ -95,7 +95,8 @@ impl Client {
     ///
     /// It runs on a task of its own, which it must not block in an async runtime; it has
     /// [half a minute](Options::token_timeout). A future that is not awaited any more, because the client has left or
-    /// asks anew, is dropped. A panic counts as an error.
+    /// asks anew, is dropped. As long as the provider blocks it is not called again: what it returns at last is the answer
+    /// to the latest question. A panic counts as an error.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -177,7 +178,8 @@ impl Client {
     /// Leaves as [`disconnect`](Self::disconnect) does, and waits until everything accepted has left or is reported
     /// undone, the connection is closed, and the handlers of everything received before have run.
     ///
-    /// Handlers get at most [`Options::drain_timeout`] for that, and go on in the background after it. A handler that
+    /// Handlers get at most [`Options::drain_timeout`] for that, and go on in the background after it. That holds also
+    /// where it is awaited outside the runtime of the client, as long as that one runs. A handler that
     /// itself awaits `close` does not wait for itself and those behind it. Messages that wait for a full stream are not
     /// waited for.
     ///

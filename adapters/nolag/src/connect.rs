@@ -10,7 +10,7 @@ use std::{
 use nolag_core::{Error, Instant, OpId, Outcome};
 
 use crate::{
-    engine::{Command, Handle, Operation, Waiter},
+    engine::{Command, Handle, Operation, Waiter, Waiting},
     runtime::Timer,
 };
 
@@ -44,7 +44,17 @@ enum CloseStage {
     Ready,
     Leaving(Operation),
     /// The client is idle; its connection may not have said goodbye yet, and handlers may not have heard of it all.
-    Closing(Box<dyn Timer>, Instant),
+    Closing(Closing),
+    Closed,
+}
+
+struct Closing {
+    timer: Box<dyn Timer>,
+    /// From then on handlers are not waited for.
+    patience: Instant,
+    /// For the connection, and for the handlers.
+    closed: Waiting,
+    idle: Waiting,
 }
 
 impl CloseFuture {
@@ -66,18 +76,24 @@ impl Future for CloseFuture {
                 }
                 CloseStage::Leaving(operation) => {
                     let _: Outcome = ready!(operation.poll(cx));
-                    let (timer, patience) = handle.shared.patience();
-                    *stage = CloseStage::Closing(timer, patience);
-                }
-                CloseStage::Closing(timer, patience) => {
                     let shared = &handle.shared;
-                    let closed = shared.poll_closed(cx.waker()).is_ready();
+                    let (timer, patience) = shared.patience();
+                    let (closed, idle) = (shared.wait_closed(), shared.dispatch.wait_idle());
+                    *stage = CloseStage::Closing(Closing { timer, patience, closed, idle });
+                }
+                CloseStage::Closing(closing) => {
+                    let shared = &handle.shared;
+                    let closed = shared.poll_closed(&closing.closed, cx.waker()).is_ready();
                     // A handler that waits here would wait for its own end.
                     let handled = shared.is_in_handler()
-                        || shared.dispatch.poll_idle(cx.waker()).is_ready()
-                        || timer.poll_at(*patience, cx).is_ready();
-                    return if closed && handled { Poll::Ready(()) } else { Poll::Pending };
+                        || shared.dispatch.poll_idle(&closing.idle, cx.waker()).is_ready()
+                        || closing.timer.poll_at(closing.patience, cx).is_ready();
+                    if !closed || !handled {
+                        return Poll::Pending;
+                    }
+                    *stage = CloseStage::Closed;
                 }
+                CloseStage::Closed => return Poll::Ready(()),
             }
         }
     }
@@ -87,13 +103,13 @@ impl Future for CloseFuture {
 #[must_use = "futures do nothing unless awaited"]
 pub struct FlushFuture {
     handle: Arc<Handle>,
-    /// The last operation to wait for, once polled.
-    last: Option<OpId>,
+    /// What it waits for, once polled.
+    waiting: Option<Waiting<OpId>>,
 }
 
 impl FlushFuture {
     pub(crate) fn new(handle: Arc<Handle>) -> Self {
-        Self { handle, last: None }
+        Self { handle, waiting: None }
     }
 }
 
@@ -101,11 +117,14 @@ impl Future for FlushFuture {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let shared = &self.handle.shared;
-        let Some(last) = self.last.or_else(|| shared.latest_operation()) else { return Poll::Ready(()) };
-        let flushed = shared.poll_flushed(last, cx.waker());
-        self.last = Some(last);
-        flushed
+        let Self { handle, waiting } = &mut *self;
+        if waiting.is_none() {
+            *waiting = handle.shared.wait_flushed();
+        }
+        match waiting {
+            Some(waiting) => handle.shared.poll_flushed(waiting, cx.waker()),
+            None => Poll::Ready(()),
+        }
     }
 }
 

@@ -159,7 +159,8 @@ pub enum ErrorEvent {
     /// The broker reported an error that belongs to no operation, for example about a message sent
     /// [`untracked`](crate::Emit::untracked).
     Server(Box<ServerError>),
-    /// A subscription is gone without having been asked for, because the broker refused to restore it.
+    /// A subscription is gone without having been asked for: the broker refused to restore it, or withdrew the actor's
+    /// access. Its streams end.
     SubscriptionEnded {
         /// Its topic.
         topic: Arc<str>,

@@ -11,7 +11,7 @@ pub struct HandlerId(pub(crate) u64);
 /// What a handler may return: nothing, or a future of nothing, which is then awaited before the next handler runs.
 ///
 /// So both `|message| …` and `|message| async move { … }` are handlers. `Kind` tells the two apart and is always
-/// inferred.
+/// inferred, unless a handler does nothing but panic: then it says what it would return, `|message| -> () { panic!() }`.
 pub trait HandlerReturn<Kind>: sealed::Sealed<Kind> {}
 
 impl HandlerReturn<sealed::Returned> for () {}

@@ -38,8 +38,8 @@
 //!
 //! # Secrets
 //! Tokens and payloads are in no error, no `Debug` output and no trace of this crate. The WebSocket library below it
-//! writes whole frames, tokens included, to the `log` crate at level `TRACE` under the target `tungstenite`; keep that
-//! one off where logs are not private.
+//! writes whole frames, tokens included, and the headers of the upgrade to the `log` crate at level `TRACE` under the
+//! target `tungstenite`; keep that one off where logs are not private.
 //!
 //! # Runtimes
 //! [`Options::runtime`] says what a client runs on: tokio (the default), smol, async-std, or threads of its own
@@ -144,3 +144,8 @@ pub use wait::Iter;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// And those of the page about runtimes.
+#[cfg(all(doctest, feature = "blocking", feature = "tokio"))]
+#[doc = include_str!("../../../docs/runtimes.md")]
+struct Runtimes;

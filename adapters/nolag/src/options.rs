@@ -9,7 +9,10 @@ use nolag_core::{
 
 #[cfg(feature = "tls")]
 use crate::transport::TlsOptions;
-use crate::{runtime::Runtime, transport::without_secrets};
+use crate::{
+    runtime::{self, Runtime},
+    transport::without_secrets,
+};
 
 /// Where the NoLag cloud listens.
 pub const CLOUD_URL: &str = "wss://broker.nolag.app/ws";
@@ -376,9 +379,10 @@ impl Options {
 
     /// Sends this header with the WebSocket upgrade, for gateways in front of the broker. Can be called several times.
     ///
-    /// Values are treated as secrets: they are in no log and no error. Headers of the handshake itself (`Host`,
-    /// `Connection`, `Upgrade`, `Sec-WebSocket-…`) and what is no header are reported by
-    /// [`connect`](crate::Client::connect).
+    /// Values are treated as secrets: they are in no error and no log of this crate (see [the crate's page](crate#secrets)
+    /// for that of the library below it). Headers of the handshake itself (`Host`, `Connection`, `Upgrade`,
+    /// `Sec-WebSocket-…`), those that announce a body (`Content-Length`, `Transfer-Encoding`, `Expect` and the like) and
+    /// what is no header are reported by [`connect`](crate::Client::connect).
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
@@ -482,11 +486,9 @@ impl Options {
     pub(crate) fn check_runtime(&self) -> Result<(), Error> {
         match self.runtime {
             Some(_) => Ok(()),
-            None => Err(Misuse::InvalidOption {
-                option: "runtime",
-                reason: "none was chosen, and the crate feature `tokio` with its default is off".into(),
+            None => {
+                Err(Misuse::InvalidOption { option: "runtime", reason: runtime::NONE_CHOSEN.into() }.into())
             }
-            .into()),
         }
     }
 
@@ -522,5 +524,18 @@ impl fmt::Debug for Options {
         #[cfg(feature = "tls")]
         shown.field("tls", &self.tls);
         shown.finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(any(feature = "blocking", feature = "smol", feature = "async-std"))]
+    fn without_a_runtime_it_says_which_call_is_missing() {
+        let options = Options { runtime: None, ..Options::default() };
+        let error = options.check_runtime().unwrap_err().to_string();
+        assert!(error.contains("Options::runtime(Runtime::"), "{error}");
     }
 }

@@ -10,7 +10,10 @@ use std::{
 use futures_core::Stream;
 use nolag_core::Status;
 
-use crate::{engine::Shared, stream::Next};
+use crate::{
+    engine::{Shared, Waiting},
+    stream::Next,
+};
 
 /// Tells where the client stands, each time that changes. From [`Client::watch_status`](crate::Client::watch_status).
 ///
@@ -21,14 +24,14 @@ use crate::{engine::Shared, stream::Next};
 #[derive(Debug)]
 pub struct StatusWatch {
     shared: Arc<Shared>,
-    id: u64,
+    watch: Waiting,
     seen: Option<u64>,
 }
 
 impl StatusWatch {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        let id = shared.status.add_watch();
-        Self { shared, id, seen: None }
+        let watch = shared.status.watch();
+        Self { shared, watch, seen: None }
     }
 
     /// The status, once it has changed since the last call; `None` when the client is gone. Where it has changed more than
@@ -48,7 +51,7 @@ impl StatusWatch {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Status>> {
-        self.shared.status.poll_watch(self.id, &mut self.seen, cx.waker())
+        self.shared.status.poll(&self.watch, &mut self.seen, cx.waker())
     }
 }
 
@@ -82,11 +85,5 @@ impl Stream for StatusWatch {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Status>> {
         self.poll(cx)
-    }
-}
-
-impl Drop for StatusWatch {
-    fn drop(&mut self) {
-        self.shared.status.remove_watch(self.id);
     }
 }

@@ -318,7 +318,11 @@ pub enum Event {
         /// Why.
         cause: Error,
     },
-    /// A subscription is gone without having been asked for.
+    /// A subscription is gone without having been asked for: no session will follow, the broker refused to restore or to
+    /// change it, or it withdrew the actor's access (`unknown_topic`, `not_authorized`).
+    ///
+    /// Access that is withdrawn is told in the words that refuse an untracked publish. While an untracked publish to the
+    /// same topic may still be refused, it counts as refused, as an [`Event::ServerError`], and the subscription stays.
     SubscriptionEnded {
         /// Which.
         subscription: SubscriptionId,

@@ -512,7 +512,9 @@ impl ClientCore {
                 return;
             }
         } else if let Some(topic) = frame.topic.and_then(Text::as_str) {
-            if !concerns_publishes(frame) && self.request_refused(topic, frame) {
+            if !concerns_publishes(frame)
+                && (self.request_refused(topic, frame) || self.access_denied(topic, frame))
+            {
                 return;
             }
         } else if let Some(lobby) = frame.lobby_id.and_then(Text::as_str) {
@@ -529,8 +531,9 @@ impl ClientCore {
     /// is never refused, and only a change of filters needs a subscription to stand.
     fn request_refused(&mut self, topic: &str, frame: &ErrorFrame<'_>) -> bool {
         let not_subscribed = frame.error == "not_subscribed";
+        let denied = denies_access(frame);
         let refusable = |kind: &RequestKind| match kind {
-            RequestKind::SetFilters(..) => true,
+            RequestKind::SetFilters(..) => !denied,
             RequestKind::Subscribe(..) => !not_subscribed,
             _ => false,
         };
@@ -605,6 +608,12 @@ fn encode(frame: &ClientFrame<'_>) -> Bytes {
     let mut out = BytesMut::new();
     frame.encode(&mut out);
     out.freeze()
+}
+
+/// Whether the broker says that the actor may not use a topic: in these words it never answers a change of filters
+/// (protocol-facts §5).
+fn denies_access(frame: &ErrorFrame<'_>) -> bool {
+    frame.code == Some(42940) || frame.error == "unknown_topic" || frame.error == "not_authorized"
 }
 
 /// Whether an error without a reference can only be about an untracked publish (protocol-facts §5).

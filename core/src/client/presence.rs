@@ -171,7 +171,8 @@ impl ClientCore {
     /// Stops restoring presence and sets it to `nil` where it is set. Brokers know no leaving: the others see an update
     /// to `nil`, and a leave when this client moves or disconnects.
     ///
-    /// The outcome is [`Outcome::PresenceSet`], at once if no presence was set, or [`Outcome::Unknown`].
+    /// The outcome is [`Outcome::PresenceSet`], at once if no presence was set, or [`Outcome::NotSent`] or
+    /// [`Outcome::Unknown`]; [`Outcome::Refused`] where it joined a presence that the broker closes connections on.
     ///
     /// # Errors
     /// [`Error::Rejected`] when the client is idle or leaving, or too much is waiting.
@@ -476,16 +477,19 @@ impl ClientCore {
     }
 
     /// We are not in the room where we thought to be, as when a move was confirmed so late that it had been given up. The
-    /// presence that is wanted is set again, unless that is on its way, and what comes back tells the room.
+    /// presence that is wanted is set again, unless that is on its way, and what comes back tells the room. Where none is
+    /// wanted any more, the one under way names it.
     fn find_our_room(&mut self) {
         self.presence.room = None;
         self.presence.members.clear();
         self.presence.listed = false;
         self.presence.astray = true;
         let sets = |request: &super::Request| matches!(request.kind, RequestKind::SetPresence);
-        let under_way = self.waiting_requests().iter().any(sets);
-        if self.presence.wanted.is_some() && !under_way {
-            self.send_presence();
+        let under_way = self.waiting_requests().iter().rev().find(|request| sets(request));
+        match under_way.map(|request| request.key.clone()) {
+            Some(room) if self.presence.wanted.is_none() => self.presence.moving = Some(room),
+            None if self.presence.wanted.is_some() => self.send_presence(),
+            _ => {}
         }
     }
 

@@ -29,10 +29,14 @@ const RATE_LIMITED: u32 = 42910;
 /// How often a publish that came too soon is tried again.
 const MAX_RETRIES: u32 = 10;
 
+/// Untracked publishes whose topics are remembered until the broker has seen them.
+const MAX_UNSEEN: usize = 1024;
+
 /// A publish without an outcome.
 struct Pending {
     frame: Bytes,
-    tracked: bool,
+    /// The hash of its topic if nothing will confirm it.
+    untracked: Option<u64>,
     /// How often it was handed to a transport.
     attempts: u32,
     in_flight: bool,
@@ -61,6 +65,11 @@ pub(super) struct Publishes {
     /// Ended without an answer, by their serial. The broker may count them only now, so they keep their slots until it is
     /// known to have seen them.
     overdue: BTreeMap<u64, OpId>,
+    /// Untracked, with their serials and the hashes of their topics: a refusal, which names only the topic, may come as
+    /// long as the broker is not known to have seen them.
+    unseen: VecDeque<(u64, u64)>,
+    /// The serial of the last one that `unseen` had no room for.
+    forgotten: u64,
     /// Publishes handed to this connection.
     sent: u64,
     /// As many had been handed over when heartbeats that are not answered yet left.
@@ -141,6 +150,8 @@ impl Publishes {
     fn new_connection(&mut self) {
         self.cooling.clear();
         self.overdue.clear();
+        self.unseen.clear();
+        self.forgotten = 0;
         self.sent = 0;
         self.heartbeats.clear();
         self.hold_until = None;
@@ -149,6 +160,18 @@ impl Publishes {
     /// Slots that are not free.
     fn used_slots(&self) -> usize {
         self.in_flight + self.cooling.len() + self.overdue.len()
+    }
+
+    /// Whether an error that names the topic of this hash, and no publish, may be for an untracked one.
+    pub(super) fn may_be_refused(&self, topic: u64) -> bool {
+        self.forgotten > 0 || self.unseen.iter().any(|(_, of)| *of == topic)
+    }
+
+    fn remember_untracked(&mut self, serial: u64, topic: u64) {
+        if self.unseen.len() >= MAX_UNSEEN {
+            self.forgotten = self.unseen.pop_front().map_or(0, |(forgotten, _)| forgotten);
+        }
+        self.unseen.push_back((serial, topic));
     }
 
     /// A heartbeat is handed over: its echo will show that what came before it has arrived.
@@ -203,6 +226,7 @@ impl ClientCore {
         }
         let op = self.accept(Op::Publish);
         let msg_ref = publish.tracked.then(|| msg_ref(op));
+        let untracked = (!publish.tracked).then(|| self.registry.hash(&publish.topic));
         let qos = Some(publish.qos.unwrap_or(self.config.qos)).filter(|qos| *qos != QoS::default());
         let frame = super::encode(&ClientFrame::Publish(wire::Publish {
             topic: &publish.topic,
@@ -221,9 +245,8 @@ impl ClientCore {
         let expires = publish.expires_in.into_iter().chain(max_age).min().map(|span| self.now + span);
         let publishes = &mut self.publishes;
         publishes.bytes += frame.len();
-        let tracked = publish.tracked;
         let pending =
-            Pending { frame, tracked, attempts: 0, in_flight: false, serial: 0, refusals: 0, expires };
+            Pending { frame, untracked, attempts: 0, in_flight: false, serial: 0, refusals: 0, expires };
         publishes.pending.insert(op, pending);
         publishes.wait(op);
         self.schedule_publishes();
@@ -286,17 +309,18 @@ impl ClientCore {
         pending.attempts += 1;
         publishes.sent += 1;
         pending.serial = publishes.sent;
-        let (tracked, attempts) = (pending.tracked, pending.attempts);
-        pending.in_flight = tracked;
-        publishes.in_flight += usize::from(tracked);
+        let (serial, untracked, attempts) = (pending.serial, pending.untracked, pending.attempts);
+        pending.in_flight = untracked.is_none();
+        publishes.in_flight += usize::from(pending.in_flight);
         publishes.pending.insert(op, pending);
-        if tracked {
-            self.mark_sent(op);
-            self.expect_answer(Waiting::Publish(op, attempts));
-        } else {
+        if let Some(topic) = untracked {
+            publishes.remember_untracked(serial, topic);
             // Nothing will say when it was counted; a second after it left is a good guess.
             self.cool_slot();
             self.end_publish(op, Outcome::Sent);
+        } else {
+            self.mark_sent(op);
+            self.expect_answer(Waiting::Publish(op, attempts));
         }
         self.schedule_publishes();
         len
@@ -330,8 +354,15 @@ impl ClientCore {
     }
 
     /// The broker has answered something that was sent after the first `serial` publishes of this connection, so it has
-    /// counted them.
-    fn free_overdue(&mut self, serial: u64) {
+    /// seen and counted them.
+    fn publishes_seen(&mut self, serial: u64) {
+        let publishes = &mut self.publishes;
+        while publishes.unseen.front().is_some_and(|(unseen, _)| *unseen <= serial) {
+            publishes.unseen.pop_front();
+        }
+        if publishes.forgotten <= serial {
+            publishes.forgotten = 0;
+        }
         while self.publishes.overdue.first_entry().is_some_and(|entry| *entry.key() <= serial) {
             self.publishes.overdue.pop_first();
             self.cool_slot();
@@ -341,7 +372,7 @@ impl ClientCore {
     /// The echo of the oldest heartbeat came.
     pub(super) fn heartbeat_answered(&mut self) {
         if let Some(serial) = self.publishes.heartbeats.pop_front() {
-            self.free_overdue(serial);
+            self.publishes_seen(serial);
             self.schedule_publishes();
         }
     }
@@ -354,7 +385,7 @@ impl ClientCore {
         let ended =
             || self.publishes.overdue.iter().find(|(_, ended)| **ended == op).map(|(serial, _)| *serial);
         if let Some(serial) = known.or_else(ended) {
-            self.free_overdue(serial);
+            self.publishes_seen(serial);
         }
     }
 

@@ -13,14 +13,14 @@ use super::{
     ClientCore, Config, Event, FilterChange, Link, OpId, Outcome, Subscribe, SubscribeOptions,
     SubscriptionId,
     delivery::Seen,
-    filters,
+    denies_access, filters,
     requests::{Ops, Request, RequestKind},
 };
 use crate::{
     Instant,
     error::{Error, Op, Refused, Rejection, ServerError},
     topic,
-    wire::{self, ClientFrame, Filter, QoS, RawValue, RestoredFrom, RestoredSubscription, Text},
+    wire::{self, ClientFrame, ErrorFrame, Filter, QoS, RawValue, RestoredFrom, RestoredSubscription, Text},
 };
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -460,6 +460,22 @@ impl ClientCore {
                 self.end_subscription(id, error.into());
             }
         }
+    }
+
+    /// Ends the subscription that stood until a broker said, unasked, that the actor may not use its topic; `false` when
+    /// the error can be for something else.
+    pub(super) fn access_denied(&mut self, topic: &str, frame: &ErrorFrame<'_>) -> bool {
+        let Some((topic, id)) = self.registry.find(topic).filter(|_| denies_access(frame)) else {
+            return false;
+        };
+        let stands = self.registry.by_id.get(&id).is_some_and(|registration| registration.live);
+        let asked =
+            self.subscribe_is_under_way(id) || self.publishes.may_be_refused(self.registry.hash(&topic));
+        let ends = stands && !asked;
+        if ends {
+            self.end_subscription(id, ServerError::from_frame(frame, None).into());
+        }
+        ends
     }
 
     fn end_subscription(&mut self, subscription: SubscriptionId, cause: Error) {

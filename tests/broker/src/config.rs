@@ -36,7 +36,8 @@ pub struct BrokerConfig {
     /// The API key of the control plane. What stands before its dot is no secret.
     pub api_key: Token,
     /// Where a [`Server`](crate::Server) keeps what the control plane knows: read at the start, and written after each
-    /// change. Without, it is kept in memory. [`BrokerCore`](crate::BrokerCore) alone does no I/O, and ignores it.
+    /// change, which is answered once it is written; one that cannot be written is taken back. A file serves one broker at
+    /// a time: `FILE.lock` beside it is locked meanwhile. Without, everything is kept in memory. [`BrokerCore`](crate::BrokerCore) alone does no I/O, and ignores it.
     ///
     /// The file is JSON, and for its owner only: tokens are in it as hashes, the API key is not, but webhooks are with
     /// their headers.

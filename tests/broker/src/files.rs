@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Bytes that a file may have.
-const MAX_BYTES: u64 = 64 << 20;
+pub(crate) const MAX_BYTES: u64 = 64 << 20;
 
 /// Reads a text file as a whole. A device or a pipe could go on for ever, and is none.
 pub(crate) fn read_text(path: &Path) -> io::Result<String> {

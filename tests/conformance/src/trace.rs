@@ -135,14 +135,10 @@ impl Trace {
         let content = content.strip_suffix(b"\n").unwrap_or(content);
         for (index, line) in content.split(|byte| *byte == b'\n').enumerate() {
             let number = index + 1;
-            let read = object(line).and_then(|keys| {
-                if index == 0 {
-                    trace.header = Header { scenario: text(&keys, "scenario")?.to_owned(), keys };
-                } else {
-                    trace.lines.push(parse_line(number, keys)?);
-                }
-                Ok(())
-            });
+            let read = match index {
+                0 => Header::parse(line).map(|header| trace.header = header),
+                _ => Line::parse(number, line).map(|line| trace.lines.push(line)),
+            };
             if let Err(reason) = read {
                 trace.problems.push(Problem { line: number, reason });
             }
@@ -156,6 +152,27 @@ impl Trace {
             What::Message(message) if message.from == peer => Some((line.number, message)),
             _ => None,
         })
+    }
+}
+
+impl Header {
+    /// Reads the first line of a recording, without its line feed.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(line: &[u8]) -> Result<Self, String> {
+        let keys = object(line)?;
+        Ok(Self { scenario: text(&keys, "scenario")?.to_owned(), keys })
+    }
+}
+
+impl Line {
+    /// Reads any other line of a recording, without its line feed.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(number: usize, line: &[u8]) -> Result<Self, String> {
+        parse_line(number, object(line)?)
     }
 }
 

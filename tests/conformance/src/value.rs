@@ -117,7 +117,7 @@ impl Values {
         false
     }
 
-    /// The value for people, on one line and of bounded length.
+    /// The value for people, on one line and of bounded length. What stands under the key `token` is not shown.
     pub fn show(&self, id: Id) -> String {
         let mut out = String::new();
         self.show_into(id, 0, &mut out);
@@ -169,7 +169,10 @@ impl Values {
                     }
                     self.show_into(*key, depth + 1, out);
                     out.push_str(": ");
-                    self.show_into(*value, depth + 1, out);
+                    match self.as_text(*key) {
+                        Some("token") if *self.get(*value) != Value::Nil => out.push_str("(a token)"),
+                        _ => self.show_into(*value, depth + 1, out),
+                    }
                 }
                 out.push('}');
             }
@@ -397,6 +400,14 @@ mod tests {
         distinct.sort_unstable();
         distinct.dedup();
         assert_eq!(distinct.len(), one.len());
+    }
+
+    #[test]
+    fn tokens_are_not_shown_at_any_depth() {
+        let values = &mut Values::default();
+        let id = read(values, b"\x82\xa1a\x91\x81\xa5token\xa6secret\xa5token\x93\x01\xa6secret\x02");
+        let shown = values.show(id);
+        assert!(shown.contains("\"token\": (a token)") && !shown.contains("secret"), "{shown}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::{
     path::Path,
 };
 
+use nolag::Token;
 use nolag_broker::{
     AuthConfig, BrokerConfig, BrokerCore, Limits, Profile, Server, ServerError, ServerOptions, fault_banner,
     startup_banner,
@@ -17,6 +18,7 @@ use tokio::net::lookup_host;
 
 use crate::{
     args::DevArgs,
+    connection::reachable,
     exit::{Exit, Failure, Outcome},
     output::{Output, say},
     signals::Interrupts,
@@ -36,12 +38,14 @@ pub(crate) async fn run(args: DevArgs) -> Outcome {
     let mut interrupts = Interrupts::listen(|| "left at once".into())?;
     let profile = Profile::from(args.broker);
     let addr = resolve(&args.host, args.port).await?;
+    let key = ApiKey::choose(args.api_key.clone(), addr)?;
     let config = BrokerConfig {
         profile,
         auth: if args.allow_all { AuthConfig::allow_all() } else { AuthConfig::seed_world() },
         limits: if args.no_limits { Limits::NONE } else { Limits::default() },
         // Clients that come back after a restart must not take new messages for old ones by their ids.
         seed: RandomState::new().build_hasher().finish(),
+        api_key: key.token.clone(),
         state_file: args.state.clone(),
         ..BrokerConfig::default()
     };
@@ -65,12 +69,17 @@ pub(crate) async fn run(args: DevArgs) -> Outcome {
     if let Some(faults) = faults {
         say(format_args!("\n{faults}"));
     }
-    say(format_args!("REST API: http://{}/v1, key {}", reachable(addr), BrokerConfig::DEV_API_KEY));
+    say(format_args!("REST API: http://{}/v1, {}", reachable(addr), key.shown()));
     say(advice(&args, &url));
     if !addr.ip().is_loopback() {
         say(format_args!(
             "warning: everybody who can reach {addr} can connect; --host 127.0.0.1 keeps others out"
         ));
+        if key.origin == Origin::MadeUp {
+            say(
+                "The API key is new for each run, as others can reach the broker; NOLAG_DEV_API_KEY sets one.",
+            );
+        }
     }
     match output.is_json() {
         true => output.event("ready", Ready { url: &url, port: addr.port() })?,
@@ -88,6 +97,51 @@ pub(crate) async fn run(args: DevArgs) -> Outcome {
         false => say("stopped"),
     }
     Ok(Exit::Done)
+}
+
+/// The key of the REST API.
+struct ApiKey {
+    token: Token,
+    origin: Origin,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// Everybody knows it.
+    Default,
+    Given,
+    MadeUp,
+}
+
+impl ApiKey {
+    /// The key that was given; else the one that everybody knows, unless others than this machine can reach the broker.
+    fn choose(given: Option<Token>, addr: SocketAddr) -> Result<Self, Failure> {
+        let (token, origin) = match given {
+            Some(key) if key.expose().is_empty() || !key.expose().bytes().all(|b| b.is_ascii_graphic()) => {
+                return Err(Failure::usage(
+                    "the API key (--api-key, NOLAG_DEV_API_KEY) must be one word of visible ASCII characters",
+                ));
+            }
+            Some(key) => (key, Origin::Given),
+            None if addr.ip().is_loopback() => (Token::new(BrokerConfig::DEV_API_KEY), Origin::Default),
+            None => (Token::new(made_up_key()), Origin::MadeUp),
+        };
+        Ok(Self { token, origin })
+    }
+
+    /// What is said of it. One that was given is known, and stays a secret.
+    fn shown(&self) -> String {
+        match self.origin {
+            Origin::Given => "with the key that was given".into(),
+            Origin::Default | Origin::MadeUp => format!("key {}", self.token.expose()),
+        }
+    }
+}
+
+/// A key of 128 bits that nobody can guess: hashes under a key that the system's randomness seeds.
+fn made_up_key() -> String {
+    let state = RandomState::new();
+    format!("nlg_live_dev.{:016x}{:016x}", state.hash_one(1), state.hash_one(2))
 }
 
 async fn resolve(host: &str, port: u16) -> Result<SocketAddr, Failure> {
@@ -113,17 +167,6 @@ fn cannot_start(error: &ServerError, port: u16) -> Failure {
         }
         other => other.to_string(),
     })
-}
-
-/// The address for clients on this machine.
-fn reachable(mut addr: SocketAddr) -> SocketAddr {
-    if addr.ip().is_unspecified() {
-        addr.set_ip(match addr {
-            SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
-            SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
-        });
-    }
-    addr
 }
 
 /// What to do next. Only built-in tokens are shown.
@@ -165,4 +208,27 @@ fn write_ready_file(path: &Path, url: &str) -> Result<(), Failure> {
     let written = fs::write(&draft, format!("{url}\n")).and_then(|()| fs::rename(&draft, path));
     written
         .map_err(|error| Failure::usage(format!("cannot write the ready file {}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn where_others_can_reach_the_broker_the_well_known_api_key_is_no_good() {
+        let choose = |given: Option<&str>, ip: [u8; 4]| {
+            ApiKey::choose(given.map(Token::new), (Ipv4Addr::from(ip), 8080).into()).ok().unwrap()
+        };
+        for ip in [[0, 0, 0, 0], [192, 0, 2, 1]] {
+            let keys = [choose(None, ip), choose(None, ip)];
+            assert!(keys.iter().all(|key| key.origin == Origin::MadeUp && key.token.expose().len() == 45));
+            assert_ne!(keys[0].token.expose(), keys[1].token.expose());
+            assert_eq!(keys[0].shown(), format!("key {}", keys[0].token.expose()));
+            let given = choose(Some("planted"), ip);
+            assert_eq!((given.token.expose(), given.shown().contains("planted")), ("planted", false));
+        }
+        assert_eq!(choose(None, [127, 0, 0, 1]).token.expose(), BrokerConfig::DEV_API_KEY);
+    }
 }

@@ -5,3 +5,4 @@ pub(crate) mod demo;
 pub(crate) mod dev;
 pub(crate) mod publish;
 pub(crate) mod sub;
+pub(crate) mod trace;

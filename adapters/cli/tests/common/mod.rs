@@ -55,7 +55,7 @@ where
 {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nolag"));
     command.args(args).stdin(Stdio::null());
-    for variable in ["NOLAG_URL", "NOLAG_TOKEN", "NOLAG_API_URL", "NOLAG_API_KEY"] {
+    for variable in ["NOLAG_URL", "NOLAG_TOKEN", "NOLAG_API_URL", "NOLAG_API_KEY", "NOLAG_DEV_API_KEY"] {
         command.env_remove(variable);
     }
     command

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use nolag_core::{Instant, TransportError, TransportErrorKind, TransportEventKind, TransportId};
 use tungstenite::{
     Error as WsError, Message as WsMessage,
-    error::ProtocolError,
+    error::{CapacityError, ProtocolError},
     protocol::{CloseFrame, frame::coding::CloseCode},
 };
 
@@ -195,7 +195,12 @@ pub(super) fn end_of(error: WsError) -> TransportEventKind {
         WsError::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => closed(),
         WsError::Io(error) => TransportEventKind::Failed(fault(TransportErrorKind::Io, "", error)),
         error => {
-            let words = error.to_string();
+            let words = match &error {
+                WsError::Capacity(CapacityError::MessageTooLong { size, max_size }) => {
+                    format!("a message of {size} bytes came, and Options::max_inbound_size allows {max_size}")
+                }
+                error => error.to_string(),
+            };
             TransportEventKind::Failed(
                 TransportError::new(TransportErrorKind::WebSocket, words).with_cause(error),
             )

@@ -1,13 +1,10 @@
 //! The queue of everything that handlers must be told, in order, and the runner that calls them one after the other.
 
 use std::{
-    any::Any,
     cell::Cell,
     collections::VecDeque,
     future::poll_fn,
-    mem,
-    panic::{AssertUnwindSafe, catch_unwind},
-    ptr,
+    mem, ptr,
     sync::{Arc, Mutex},
     task::{Context, Poll, Waker},
 };
@@ -16,8 +13,10 @@ use nolag_core::{LobbyChange, Payload, PresenceChange};
 
 use super::{
     Delivery, Shared,
+    caught::{Panic, catch, dispose, message},
     handlers::{Entry, List},
     lane, lock,
+    wakers::{Waiting, Wakers},
 };
 use crate::{
     event::{Disconnected, ErrorEvent, Hydration, Reconnected, ReplayEvent, Restored},
@@ -63,7 +62,11 @@ pub(crate) enum Job {
 /// The queue. It holds messages back and drops other events of brokers beyond its bounds; outcomes and connection
 /// events always get in.
 #[derive(Default)]
-pub(crate) struct Dispatch(Mutex<Inner>);
+pub(crate) struct Dispatch {
+    inner: Mutex<Inner>,
+    /// Who waits until everything is done.
+    idle: Wakers,
+}
 
 #[derive(Default)]
 struct Inner {
@@ -79,8 +82,6 @@ struct Inner {
     /// Handlers with a task of their own that have something to do.
     lanes: usize,
     waker: Option<Waker>,
-    /// Who waits until everything is done.
-    idle_wakers: Vec<Waker>,
 }
 
 /// How much of one kind waits.
@@ -98,6 +99,12 @@ impl Load {
 }
 
 impl Inner {
+    /// Whether there is nothing to do, or nobody who does it.
+    fn is_idle(&self) -> bool {
+        let done = self.queue.is_empty() && !self.busy;
+        (done || !self.running) && self.lanes == 0
+    }
+
     /// The bounds that a job is subject to, and what it weighs there.
     fn load_of(&mut self, job: &Job) -> Option<(&mut Load, usize)> {
         let size = |payload: Option<&Payload>| payload.map_or(0, Payload::packed_len);
@@ -122,17 +129,11 @@ impl Inner {
             _ => false,
         }
     }
-
-    /// Nothing is being done any more.
-    fn rest(&mut self) -> Vec<Waker> {
-        self.busy = false;
-        mem::take(&mut self.idle_wakers)
-    }
 }
 
 impl Dispatch {
     pub(super) fn push(&self, job: Job) {
-        let mut inner = lock(&self.0);
+        let mut inner = lock(&self.inner);
         let refused = inner.refuses(&job);
         if let Some((load, bytes)) = inner.load_of(&job) {
             if refused {
@@ -152,19 +153,19 @@ impl Dispatch {
 
     /// Whether one more message fits; if not, the runner will turn the state once there is room.
     pub(super) fn has_room(&self) -> bool {
-        let mut inner = lock(&self.0);
+        let mut inner = lock(&self.inner);
         let room = inner.messages.is_below(MAX_MESSAGES, MAX_BYTES);
         inner.blocked = !room;
         room
     }
 
     pub(super) fn wants_runner(&self) -> bool {
-        let inner = lock(&self.0);
+        let inner = lock(&self.inner);
         !inner.running && !inner.queue.is_empty()
     }
 
     pub(super) fn wake(&self) {
-        let waker = lock(&self.0).waker.take();
+        let waker = lock(&self.inner).waker.take();
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -172,42 +173,41 @@ impl Dispatch {
 
     /// Error events that were dropped because handlers were too slow.
     pub(crate) fn errors_dropped(&self) -> u64 {
-        lock(&self.0).errors.dropped
+        lock(&self.inner).errors.dropped
     }
 
     /// Other events that were dropped because handlers were too slow.
     pub(crate) fn events_dropped(&self) -> u64 {
-        lock(&self.0).events.dropped
+        lock(&self.inner).events.dropped
+    }
+
+    /// For [`poll_idle`](Self::poll_idle): one who waits.
+    pub(crate) fn wait_idle(&self) -> Waiting {
+        self.idle.wait(())
     }
 
     /// Waits until everything in the queue is done. `Ready` where nobody does it.
-    pub(crate) fn poll_idle(&self, waker: &Waker) -> Poll<()> {
-        let mut inner = lock(&self.0);
-        let idle = !inner.running || (inner.queue.is_empty() && !inner.busy);
-        if idle && inner.lanes == 0 {
-            return Poll::Ready(());
+    pub(crate) fn poll_idle(&self, waiting: &Waiting, waker: &Waker) -> Poll<()> {
+        waiting.register(waker);
+        if !lock(&self.inner).is_idle() {
+            return Poll::Pending;
         }
-        if !inner.idle_wakers.iter().any(|known| known.will_wake(waker)) {
-            inner.idle_wakers.push(waker.clone());
-        }
-        Poll::Pending
+        waiting.forget();
+        Poll::Ready(())
     }
 
     pub(super) fn lane_begins(&self) {
-        lock(&self.0).lanes += 1;
+        lock(&self.inner).lanes += 1;
     }
 
     pub(super) fn lane_ends(&self) {
-        let mut inner = lock(&self.0);
-        inner.lanes -= 1;
-        let idle = mem::take(&mut inner.idle_wakers);
-        drop(inner);
-        idle.into_iter().for_each(Waker::wake);
+        lock(&self.inner).lanes -= 1;
+        self.idle.wake();
     }
 
     /// The runner, unless there is one.
     pub(super) fn claim_runner(&self, shared: &Arc<Shared>) -> Option<BoxFuture<()>> {
-        let mut inner = lock(&self.0);
+        let mut inner = lock(&self.inner);
         if inner.running {
             return None;
         }
@@ -217,9 +217,9 @@ impl Dispatch {
     }
 
     fn poll_next(&self, claim: &mut Claim, cx: &mut Context<'_>) -> Poll<Option<Job>> {
-        let mut inner = lock(&self.0);
+        let mut inner = lock(&self.inner);
         let Some(job) = inner.queue.pop_front() else {
-            let idle = inner.rest();
+            inner.busy = false;
             let over = claim.shared.is_over();
             if over {
                 inner.running = false;
@@ -228,7 +228,7 @@ impl Dispatch {
                 inner.waker = Some(cx.waker().clone());
             }
             drop(inner);
-            idle.into_iter().for_each(Waker::wake);
+            self.idle.wake();
             return if over { Poll::Ready(None) } else { Poll::Pending };
         };
         inner.busy = true;
@@ -258,11 +258,11 @@ struct Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if self.held {
-            let mut inner = lock(&self.shared.dispatch.0);
-            inner.running = false;
-            let idle = inner.rest();
+            let dispatch = &self.shared.dispatch;
+            let mut inner = lock(&dispatch.inner);
+            (inner.running, inner.busy) = (false, false);
             drop(inner);
-            idle.into_iter().for_each(Waker::wake);
+            dispatch.idle.wake();
         }
     }
 }
@@ -288,47 +288,47 @@ async fn run_job(shared: &Arc<Shared>, job: Job) {
             };
             let message = Message::new(delivery);
             if let Some(list) = topic {
-                call_all(shared, &list, &message).await;
+                call_all(shared, list, &message).await;
             }
-            call_all(shared, &any, &message).await;
+            call_all(shared, any, &message).await;
         }
         Job::Connect => {
             let list = lock(&shared.handlers).connect.clone();
-            call_all(shared, &list, &()).await;
+            call_all(shared, list, &()).await;
         }
         Job::Reconnect(event) => {
             let list = lock(&shared.handlers).reconnect.clone();
-            call_all(shared, &list, &event).await;
+            call_all(shared, list, &event).await;
         }
         Job::Disconnect(event) => {
             let list = lock(&shared.handlers).disconnect.clone();
-            call_all(shared, &list, &event).await;
+            call_all(shared, list, &event).await;
         }
         Job::Error(event) => {
             trace::debug!(error = %event, "error event");
             let list = lock(&shared.handlers).error.clone();
             // Reporting a panic here would call the same handler again.
-            call_each(shared, &list, &*event, |_, _| ()).await;
+            call_each(shared, list, &*event, |_, panic| dispose(panic)).await;
         }
         Job::Hydration(event) => {
             let list = lock(&shared.handlers).hydration.clone();
-            call_all(shared, &list, &event).await;
+            call_all(shared, list, &event).await;
         }
         Job::Lobby(event) => {
             let list = lock(&shared.handlers).lobby.clone();
-            call_all(shared, &list, &event).await;
+            call_all(shared, list, &event).await;
         }
         Job::Presence(event) => {
             let list = lock(&shared.handlers).presence.clone();
-            call_all(shared, &list, &event).await;
+            call_all(shared, list, &event).await;
         }
         Job::Replay(event) => {
             let list = lock(&shared.handlers).replay.clone();
-            call_all(shared, &list, &event).await;
+            call_all(shared, list, &event).await;
         }
         Job::Restored(event) => {
             let list = lock(&shared.handlers).restored.clone();
-            call_all(shared, &list, &event).await;
+            call_all(shared, list, &event).await;
         }
         Job::Call(callback) => {
             if let Err(panic) = calling(shared, callback) {
@@ -338,13 +338,13 @@ async fn run_job(shared: &Arc<Shared>, job: Job) {
     }
 }
 
-async fn call_all<E: Clone + Send + 'static>(shared: &Arc<Shared>, list: &List<E>, event: &E) {
+async fn call_all<E: Clone + Send + 'static>(shared: &Arc<Shared>, list: List<E>, event: &E) {
     call_each(shared, list, event, report_panic).await;
 }
 
 async fn call_each<E: Clone + Send + 'static>(
     shared: &Arc<Shared>,
-    list: &List<E>,
+    list: List<E>,
     event: &E,
     on_panic: OnPanic,
 ) {
@@ -355,9 +355,15 @@ async fn call_each<E: Clone + Send + 'static>(
             on_panic(shared, panic);
         }
     }
+    drop_handlers(shared, list, on_panic);
 }
 
-pub(super) type Panic = Box<dyn Any + Send>;
+/// What was removed meanwhile goes here, and its destructors are the application's.
+pub(super) fn drop_handlers<T>(shared: &Arc<Shared>, handlers: T, on_panic: OnPanic) {
+    if let Err(panic) = calling(shared, || drop(handlers)) {
+        on_panic(shared, panic);
+    }
+}
 
 /// What becomes of a handler's panic.
 pub(super) type OnPanic = fn(&Arc<Shared>, Panic);
@@ -376,11 +382,20 @@ pub(super) async fn run_handler<E>(shared: &Arc<Shared>, entry: &Entry<E>, event
 
 async fn finish(shared: &Arc<Shared>, work: Work) -> Result<(), Panic> {
     let Some(mut work) = work else { return Ok(()) };
-    poll_fn(move |cx| match calling(shared, || work.as_mut().poll(cx)) {
+    let done = poll_fn(|cx| match calling(shared, || work.as_mut().poll(cx)) {
         Ok(polled) => polled.map(Ok),
         Err(panic) => Poll::Ready(Err(panic)),
     })
-    .await
+    .await;
+    // Its destructor is the application's as well.
+    let dropped = calling(shared, || drop(work));
+    match (done, dropped) {
+        (Err(panic), Err(second)) => {
+            dispose(second);
+            Err(panic)
+        }
+        (done, dropped) => done.and(dropped),
+    }
 }
 
 thread_local! {
@@ -391,7 +406,7 @@ thread_local! {
 /// Runs code of the application, so that what it calls can tell that a handler called it.
 pub(super) fn calling<R>(shared: &Shared, call: impl FnOnce() -> R) -> Result<R, Panic> {
     let outer = CALLING.replace(shared);
-    let called = catch_unwind(AssertUnwindSafe(call));
+    let called = catch(call);
     CALLING.set(outer);
     called
 }
@@ -402,10 +417,7 @@ pub(super) fn is_calling(shared: &Shared) -> bool {
 }
 
 pub(super) fn report_panic(shared: &Arc<Shared>, panic: Panic) {
-    let message = match panic.downcast::<String>() {
-        Ok(text) => *text,
-        Err(panic) => panic.downcast_ref::<&str>().map_or_else(String::new, |text| (*text).to_owned()),
-    };
+    let message = message(panic);
     shared.push_job(Job::Error(Arc::new(ErrorEvent::HandlerPanicked { message })));
 }
 

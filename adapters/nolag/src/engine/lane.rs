@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     Shared,
-    dispatch::{OnPanic, run_handler, yield_now},
+    dispatch::{OnPanic, drop_handlers, run_handler, yield_now},
     handlers::Entry,
     lock,
 };
@@ -112,4 +112,5 @@ async fn run<E>(mut claim: Claim<E>, entry: Arc<Entry<E>>, on_panic: OnPanic) {
             yield_now().await;
         }
     }
+    drop_handlers(&shared, entry, on_panic);
 }

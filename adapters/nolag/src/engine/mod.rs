@@ -5,8 +5,9 @@
 //! calls handlers (see [`dispatch`]). Each takes the lock, changes the core, and turns before it lets go, so the lock
 //! is only ever seen open in a settled state. No code of the application runs under the lock: handlers, callbacks and
 //! destructors of what was registered run after it was released, and everything in this crate that has a `Drop`
-//! only leaves a note in the [`mailbox`].
+//! only leaves a note in the [`mailbox`] or takes its waker back (see [`wakers`]).
 
+mod caught;
 mod connection;
 mod delivery;
 mod dispatch;
@@ -21,6 +22,7 @@ mod status;
 mod streams;
 mod tokens;
 mod waiters;
+mod wakers;
 
 use std::{
     fmt,
@@ -33,6 +35,8 @@ use std::{
 
 use nolag_core::{ClientCore, Disconnect, Error, Instant, OpId, Outcome};
 
+#[cfg(feature = "blocking")]
+pub(crate) use caught::{catch, dispose};
 pub(crate) use delivery::{Ack, Delivery};
 pub(crate) use dispatch::Job;
 pub(crate) use handlers::{HandlerFn, Handlers, List, remove_from};
@@ -42,6 +46,7 @@ pub(crate) use state::State;
 pub(crate) use streams::StreamBuffer;
 pub(crate) use tokens::Tokens;
 pub(crate) use waiters::Waiter;
+pub(crate) use wakers::Waiting;
 
 use crate::{
     options::Options,
@@ -145,19 +150,35 @@ impl Shared {
         CallbackSlot::take(&self.callbacks, self.options.config.limits.max_pending)
     }
 
-    /// The latest operation without an outcome.
-    pub(crate) fn latest_operation(&self) -> Option<OpId> {
-        self.lock().waiters.latest()
+    /// For [`poll_flushed`](Self::poll_flushed): one who waits for everything accepted so far; `None` where everything
+    /// has its outcome.
+    pub(crate) fn wait_flushed(&self) -> Option<Waiting<OpId>> {
+        self.lock().waiters.wait_flushed()
     }
 
-    /// Waits until everything up to `op` has its outcome.
-    pub(crate) fn poll_flushed(&self, op: OpId, waker: &Waker) -> Poll<()> {
-        self.lock().waiters.poll_flushed(op, waker)
+    /// Waits until everything up to the point has its outcome.
+    pub(crate) fn poll_flushed(&self, waiting: &Waiting<OpId>, waker: &Waker) -> Poll<()> {
+        waiting.register(waker);
+        if !self.lock().waiters.is_flushed(waiting.point()) {
+            return Poll::Pending;
+        }
+        waiting.forget();
+        Poll::Ready(())
+    }
+
+    /// For [`poll_closed`](Self::poll_closed): one who waits.
+    pub(crate) fn wait_closed(&self) -> Waiting {
+        self.lock().wait_closed()
     }
 
     /// Waits until every connection that is to be closed is closed.
-    pub(crate) fn poll_closed(&self, waker: &Waker) -> Poll<()> {
-        self.lock().poll_closed(waker)
+    pub(crate) fn poll_closed(&self, waiting: &Waiting, waker: &Waker) -> Poll<()> {
+        waiting.register(waker);
+        if !self.lock().is_closed() {
+            return Poll::Pending;
+        }
+        waiting.forget();
+        Poll::Ready(())
     }
 
     /// Whether this is called from inside one of our handlers.

@@ -13,7 +13,12 @@ use nolag_core::{
 };
 
 use super::{
-    Delivery, Job, Mail, Mailbox, Shared, Waiter, gather::Gather, lock, streams::Streams, waiters::Waiters,
+    Delivery, Job, Mail, Mailbox, Shared, Waiter,
+    gather::Gather,
+    lock,
+    streams::Streams,
+    waiters::Waiters,
+    wakers::{Waiting, Wakers},
 };
 use crate::{
     event::{Disconnected, ErrorEvent, Hydration, Reconnected, ReplayEvent, Restored},
@@ -52,7 +57,7 @@ pub(crate) struct State {
     /// Transports that were told to close and are not closed yet.
     lingering: usize,
     /// Who waits for them.
-    linger_wakers: Vec<Waker>,
+    linger_wakers: Wakers,
     /// Whom to wake when the lock is released.
     wakers: Vec<Waker>,
 }
@@ -75,7 +80,7 @@ impl State {
             unheard: 0,
             actions: VecDeque::new(),
             lingering: 0,
-            linger_wakers: Vec::new(),
+            linger_wakers: Wakers::default(),
             wakers: Vec::new(),
         }
     }
@@ -355,26 +360,25 @@ impl State {
         }
         self.actions.clear();
         self.lingering = 0;
-        self.wakers.append(&mut self.linger_wakers);
+        self.wakers.extend(self.linger_wakers.take());
     }
 
     /// A transport that was told to close is closed.
     pub(super) fn transport_closed(&mut self) {
         self.lingering = self.lingering.saturating_sub(1);
         if self.lingering == 0 {
-            self.wakers.append(&mut self.linger_wakers);
+            self.wakers.extend(self.linger_wakers.take());
         }
     }
 
-    /// Waits until all transports that were told to close are closed.
-    pub(crate) fn poll_closed(&mut self, waker: &Waker) -> Poll<()> {
-        if self.lingering == 0 {
-            return Poll::Ready(());
-        }
-        if !self.linger_wakers.iter().any(|known| known.will_wake(waker)) {
-            self.linger_wakers.push(waker.clone());
-        }
-        Poll::Pending
+    /// One who waits until all transports that were told to close are closed.
+    pub(super) fn wait_closed(&self) -> Waiting {
+        self.linger_wakers.wait(())
+    }
+
+    /// Whether all transports that were told to close are closed.
+    pub(super) fn is_closed(&self) -> bool {
+        self.lingering == 0
     }
 }
 

@@ -79,8 +79,10 @@ impl StreamBuffer {
         inner.bytes = 0;
         let queue = mem::take(&mut inner.queue);
         let blocked = mem::take(&mut inner.blocked);
+        // The buffer itself goes later, and under a lock.
+        let former = inner.waker.take();
         drop(inner);
-        drop(queue);
+        drop((queue, former));
         blocked
     }
 

@@ -2,13 +2,17 @@
 
 use std::{
     future::Future,
-    panic::{AssertUnwindSafe, catch_unwind},
+    mem,
     pin::Pin,
     sync::{Arc, Mutex},
     task::{Context, Poll, Waker},
 };
 
-use super::{Shared, lock};
+use super::{
+    Shared,
+    caught::{catch, dispose},
+    lock,
+};
 use crate::{
     runtime::BoxFuture,
     token::{Provided, Provider},
@@ -28,6 +32,8 @@ struct Open {
     last: u64,
     /// Whether an answer to the last one is still wanted.
     wanted: bool,
+    /// Whether a task is in the provider's code. Others would only collect behind it, so it goes on with the last question.
+    calling: bool,
     waker: Option<Waker>,
 }
 
@@ -38,40 +44,54 @@ impl Tokens {
 
     /// Nobody wants an answer any more: what the provider was doing is dropped.
     pub(super) fn cancel(&self) {
+        self.change(|open| open.wanted = false);
+    }
+
+    /// Opens a question in place of an earlier one: its number, if it takes a new task to ask it.
+    fn begin(&self) -> Option<u64> {
+        self.change(|open| {
+            open.last += 1;
+            open.wanted = true;
+            (!open.calling).then_some(open.last)
+        })
+    }
+
+    /// Changes what is asked, and lets the task that asks know.
+    fn change<R>(&self, change: impl FnOnce(&mut Open) -> R) -> R {
         let mut open = lock(&self.open);
-        open.wanted = false;
+        let result = change(&mut open);
         let waker = open.waker.take();
         drop(open);
         if let Some(waker) = waker {
             waker.wake();
         }
+        result
     }
 
-    /// Opens a question in place of an earlier one.
-    fn begin(&self) -> u64 {
-        self.cancel();
-        let mut open = lock(&self.open);
-        open.last += 1;
-        open.wanted = true;
-        open.last
-    }
-
-    /// Whether an answer is still wanted; if so, the task is woken once it is not.
-    fn is_wanted(&self, question: u64, waker: &Waker) -> bool {
+    /// A task goes into the provider's code, if an answer to its question is still wanted; it is woken once none is.
+    fn enter(&self, question: u64, waker: &Waker) -> bool {
         let mut open = lock(&self.open);
         let wanted = open.wanted && open.last == question;
         if wanted {
+            open.calling = true;
             open.waker = Some(waker.clone());
         }
         wanted
     }
 
-    /// Closes a question; `false` if its answer is not wanted any more.
-    fn finish(&self, question: u64) -> bool {
+    /// It comes back without an answer, and has this question from now on.
+    fn leave(&self) -> u64 {
         let mut open = lock(&self.open);
-        let wanted = open.wanted && open.last == question;
-        open.wanted &= !wanted;
-        wanted
+        open.calling = false;
+        open.last
+    }
+
+    /// It comes back with an answer, which closes the question that is open now: it is as fresh as can be had. `false` if
+    /// none is wanted.
+    fn close(&self) -> bool {
+        let mut open = lock(&self.open);
+        open.calling = false;
+        mem::take(&mut open.wanted)
     }
 
     /// Calls the provider.
@@ -85,7 +105,7 @@ impl Tokens {
 /// Asks the provider, and tells the core what came of it.
 pub(super) fn ask(shared: &Arc<Shared>) {
     trace::debug!("asking for a token");
-    let question = shared.tokens.begin();
+    let Some(question) = shared.tokens.begin() else { return };
     let asking = Asking { shared: shared.clone(), question, future: None };
     if !shared.driver.spawn(Box::pin(asking)) {
         answer(shared, Err("there is no runtime to ask its provider on".into()));
@@ -93,6 +113,9 @@ pub(super) fn ask(shared: &Arc<Shared>) {
 }
 
 fn answer(shared: &Arc<Shared>, provided: Provided) {
+    if !shared.tokens.close() {
+        return;
+    }
     shared.enter(|state, now| match provided {
         Ok(token) => {
             let (token, valid_for) = token.into_parts();
@@ -102,7 +125,7 @@ fn answer(shared: &Arc<Shared>, provided: Provided) {
     });
 }
 
-/// One question to the provider.
+/// Asks the provider.
 struct Asking {
     shared: Arc<Shared>,
     question: u64,
@@ -114,24 +137,39 @@ impl Future for Asking {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let Self { shared, question, future } = &mut *self;
-        if !shared.tokens.is_wanted(*question, cx.waker()) {
+        while shared.tokens.enter(*question, cx.waker()) {
+            let polled = catch(|| {
+                if future.is_none() {
+                    *future = shared.tokens.call();
+                }
+                match future {
+                    Some(future) => future.as_mut().poll(cx),
+                    None => Poll::Ready(Err("there is no provider".into())),
+                }
+            });
+            let provided = match polled {
+                Ok(Poll::Ready(provided)) => provided,
+                Ok(Poll::Pending) => {
+                    let latest = shared.tokens.leave();
+                    if latest == *question {
+                        return Poll::Pending;
+                    }
+                    // Asked anew, it is called anew.
+                    *question = latest;
+                    dispose(future.take());
+                    continue;
+                }
+                Err(panic) => {
+                    // Its text is the application's, and may hold what must not be shown.
+                    dispose(panic);
+                    Err("its provider panicked".into())
+                }
+            };
+            dispose(future.take());
+            answer(shared, provided);
             return Poll::Ready(());
         }
-        let polled = catch_unwind(AssertUnwindSafe(|| {
-            if future.is_none() {
-                *future = shared.tokens.call();
-            }
-            match future {
-                Some(future) => future.as_mut().poll(cx),
-                None => Poll::Ready(Err("there is no provider".into())),
-            }
-        }));
-        // The panic's text is the application's, and may hold what must not be shown.
-        let provided = polled.unwrap_or_else(|_| Poll::Ready(Err("its provider panicked".into())));
-        provided.map(|provided| {
-            if shared.tokens.finish(*question) {
-                answer(shared, provided);
-            }
-        })
+        dispose(future.take());
+        Poll::Ready(())
     }
 }

@@ -9,7 +9,10 @@ use std::{
 
 use nolag_core::{Op, OpId, Outcome};
 
-use super::Job;
+use super::{
+    Job,
+    wakers::{Waiting, Wakers},
+};
 use crate::event::ErrorEvent;
 
 /// Who waits for the outcome of one accepted command.
@@ -32,7 +35,7 @@ pub(crate) struct Waiters {
     /// With an outcome that a future will find when it is polled next.
     settled: BTreeMap<OpId, Outcome>,
     /// Who waits until everything up to an operation is settled.
-    flushes: Vec<(OpId, Waker)>,
+    flushes: Wakers<OpId>,
     /// Wakers that are not needed any more. They are the application's, so they are dropped where no lock is held.
     pub(super) former: Vec<Waker>,
 }
@@ -56,14 +59,10 @@ impl Waiters {
             }
             Some(Waiter::Nobody) | None => None,
         };
-        let oldest = self.pending.first_key_value().map(|(op, _)| *op);
-        self.flushes.retain(|(last, waker)| {
-            let waits = oldest.is_some_and(|oldest| oldest <= *last);
-            if !waits {
-                wakers.push(waker.clone());
-            }
-            waits
-        });
+        match self.pending.first_key_value() {
+            Some((oldest, _)) => wakers.extend(self.flushes.take_before(*oldest)),
+            None => wakers.extend(self.flushes.take()),
+        }
         job
     }
 
@@ -78,20 +77,14 @@ impl Waiters {
         Poll::Ready(self.settled.remove(&op))
     }
 
-    /// The latest operation without an outcome.
-    pub(super) fn latest(&self) -> Option<OpId> {
-        self.pending.last_key_value().map(|(op, _)| *op)
+    /// One who waits for everything up to the latest operation; `None` where all are settled.
+    pub(super) fn wait_flushed(&self) -> Option<Waiting<OpId>> {
+        self.pending.last_key_value().map(|(latest, _)| self.flushes.wait(*latest))
     }
 
-    /// Waits until everything up to `op` is settled.
-    pub(super) fn poll_flushed(&mut self, op: OpId, waker: &Waker) -> Poll<()> {
-        if self.pending.first_key_value().is_none_or(|(oldest, _)| *oldest > op) {
-            return Poll::Ready(());
-        }
-        if !self.flushes.iter().any(|(last, known)| *last == op && known.will_wake(waker)) {
-            self.flushes.push((op, waker.clone()));
-        }
-        Poll::Pending
+    /// Whether everything up to `op` is settled.
+    pub(super) fn is_flushed(&self, op: OpId) -> bool {
+        self.pending.first_key_value().is_none_or(|(oldest, _)| *oldest > op)
     }
 
     /// Whether a future waits for it.

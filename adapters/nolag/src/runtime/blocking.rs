@@ -7,10 +7,10 @@ use std::{
     io::{self, Read as _, Write as _},
     net::SocketAddr,
     pin::{Pin, pin},
-    ptr,
     sync::{
         Arc, Condvar, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
+        mpsc::{self, RecvTimeoutError},
     },
     task::{Context, Poll, Wake, Waker},
     thread::{self, Thread},
@@ -22,7 +22,10 @@ use mio::{Events, Interest, Token};
 use nolag_core::Instant;
 
 use super::{BoxFuture, Driver, Timer, resolve};
-use crate::{engine::lock, transport::Io};
+use crate::{
+    engine::{catch, dispose, lock},
+    transport::Io,
+};
 
 /// The threads of one client.
 pub(crate) struct Threads {
@@ -49,14 +52,15 @@ impl Driver for Threads {
     }
 
     fn timer(&self) -> Box<dyn Timer> {
-        Box::new(Deadline { origin: self.origin, helped: None })
+        Box::new(Deadline { origin: self.origin, helper: None })
     }
 
     fn spawn(&self, task: BoxFuture<()>) -> bool {
         let place = Place::take(&self.running);
         let run = move || {
-            place.settle();
-            let _ = block_on(task, None);
+            let _place = place;
+            OURS.set(true);
+            let _ = catch(|| block_on(task, None)).map_err(dispose);
         };
         thread::Builder::new().name("nolag".into()).spawn(run).is_ok()
     }
@@ -74,7 +78,8 @@ impl Driver for Threads {
     }
 
     fn join(&self, patience: Duration) {
-        if ptr::eq(OURS.get(), &*self.running) {
+        // Threads of clients that wait for one another would wait for ever.
+        if OURS.get() {
             return;
         }
         let running = lock(&self.running.count);
@@ -84,8 +89,8 @@ impl Driver for Threads {
 }
 
 thread_local! {
-    /// Whose thread this is.
-    static OURS: Cell<*const Running> = const { Cell::new(ptr::null()) };
+    /// Whether this is a thread of a client.
+    static OURS: Cell<bool> = const { Cell::new(false) };
 
     /// What wakes this thread, while it runs a future.
     static SLEEPER: RefCell<Option<Sleeper>> = const { RefCell::new(None) };
@@ -98,11 +103,6 @@ impl Place {
     fn take(running: &Arc<Running>) -> Self {
         *lock(&running.count) += 1;
         Self(running.clone())
-    }
-
-    /// Says that this is its thread.
-    fn settle(&self) {
-        OURS.set(&*self.0);
     }
 }
 
@@ -236,29 +236,64 @@ impl Sleeper {
 /// A timer of the thread that polls it.
 struct Deadline {
     origin: time::Instant,
-    /// What a helper was started for, on a thread that is not ours.
-    helped: Option<Instant>,
+    /// What helps on a thread that is not ours.
+    helper: Option<Helper>,
+}
+
+/// A thread that wakes somebody at its time. It ends without doing so when this is dropped.
+struct Helper {
+    at: Instant,
+    waker: Waker,
+    /// Tells it whom to wake instead.
+    wakers: mpsc::Sender<Waker>,
+}
+
+impl Helper {
+    /// `None` where the system has no thread for it.
+    fn start(at: Instant, due: time::Instant, waker: &Waker) -> Option<Self> {
+        let (wakers, changes) = mpsc::channel();
+        let mut latest: Waker = waker.clone();
+        let help = move || {
+            loop {
+                match changes.recv_timeout(due.saturating_duration_since(time::Instant::now())) {
+                    Ok(waker) => latest = waker,
+                    Err(RecvTimeoutError::Timeout) => return latest.wake(),
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
+            }
+        };
+        thread::Builder::new().name("nolag-timer".into()).spawn(help).ok()?;
+        Some(Self { at, waker: waker.clone(), wakers })
+    }
+
+    fn wakes(&mut self, waker: &Waker) {
+        if !self.waker.will_wake(waker) {
+            self.waker.clone_from(waker);
+            // One that has ended has woken who stood there, who asks again.
+            let _ = self.wakers.send(waker.clone());
+        }
+    }
 }
 
 impl Timer for Deadline {
     fn poll_at(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let due = self.origin + Duration::from_micros(at.as_micros());
-        let left = due.saturating_duration_since(time::Instant::now());
-        if left.is_zero() {
+        if time::Instant::now() >= due {
             return Poll::Ready(());
         }
         let set = sleeper(|sleeper| {
             sleeper.timer = Some(sleeper.timer.map_or(due, |timer| timer.min(due)));
         });
         // Somebody awaits this in an async runtime.
-        if set.is_err() && self.helped != Some(at) {
-            self.helped = Some(at);
-            let waker = cx.waker().clone();
-            let help = move || {
-                thread::sleep(left);
-                waker.wake();
-            };
-            let _ = thread::Builder::new().name("nolag-timer".into()).spawn(help);
+        if set.is_err() {
+            match &mut self.helper {
+                Some(helper) if helper.at == at => helper.wakes(cx.waker()),
+                helper => *helper = Helper::start(at, due, cx.waker()),
+            }
+            // The helper may have ended before it heard of this waker.
+            if time::Instant::now() >= due {
+                return Poll::Ready(());
+            }
         }
         Poll::Pending
     }
@@ -512,14 +547,42 @@ mod tests {
         }
         assert!(threads.now() >= due);
         assert!(threads.now() < due + PATIENCE / 2, "nobody woke it");
-        // One helper is enough.
+        // Whoever polled last is woken, and one helper is enough.
+        let (late, due) =
+            (Waker::from(Arc::new(Unpark(thread::current()))), at() + Duration::from_millis(20));
+        assert!(theirs.poll_at(due, &mut Context::from_waker(Waker::noop())).is_pending());
+        while theirs.poll_at(due, &mut Context::from_waker(&late)).is_pending() {
+            thread::park_timeout(PATIENCE);
+        }
+        assert!(threads.now() < due + PATIENCE / 2, "nobody woke it");
         let unpark = Arc::new(Unpark(thread::current()));
         let waker = Waker::from(unpark.clone());
         let far = threads.now() + PATIENCE;
         for _ in 0..100 {
             assert!(theirs.poll_at(far, &mut Context::from_waker(&waker)).is_pending());
         }
-        assert!(Arc::strong_count(&unpark) <= 3, "{} hold it", Arc::strong_count(&unpark));
+        assert!(Arc::strong_count(&unpark) <= 4, "{} hold it", Arc::strong_count(&unpark));
+    }
+
+    #[test]
+    fn a_helper_ends_with_its_timer() {
+        struct Kept;
+        impl Wake for Kept {
+            fn wake(self: Arc<Self>) {}
+        }
+        let threads = Threads::new();
+        let hour = threads.now() + Duration::from_secs(3600);
+        let kept = Arc::new(Kept);
+        let mut timer = threads.timer();
+        let waker = Waker::from(kept.clone());
+        assert!(timer.poll_at(hour, &mut Context::from_waker(&waker)).is_pending());
+        assert!(timer.poll_at(hour + PATIENCE, &mut Context::from_waker(&waker)).is_pending());
+        drop((timer, waker));
+        let limit = time::Instant::now() + PATIENCE;
+        while Arc::strong_count(&kept) > 1 {
+            assert!(time::Instant::now() < limit, "a helper still sleeps");
+            thread::yield_now();
+        }
     }
 
     #[test]
@@ -554,6 +617,22 @@ mod tests {
         };
         assert!(threads.spawn(Box::pin(task)));
         is_done.recv_timeout(PATIENCE).expect("it did not wait");
+    }
+
+    #[test]
+    fn a_task_does_not_wait_for_those_of_another_client() {
+        let (ours, theirs) = (Threads::new(), Threads::new());
+        let gate = Gate::default();
+        let waits = gate.clone();
+        assert!(theirs.spawn(Box::pin(async move { waits.pass().await })));
+        let (done, is_done) = mpsc::channel();
+        let task = async move {
+            theirs.join(PATIENCE * 10);
+            done.send(()).unwrap();
+        };
+        assert!(ours.spawn(Box::pin(task)));
+        is_done.recv_timeout(PATIENCE).expect("it did not wait");
+        gate.open();
     }
 
     #[test]

@@ -54,7 +54,8 @@ pub enum Runtime {
     /// A client has one thread for its connection, one that calls handlers, and one for each
     /// [`spawned`](crate::Client::spawned) handler that has something to do. Dropping the last handle of the client
     /// waits for them: for what was accepted to leave and handlers to return, at most twice the
-    /// [`drain_timeout`](crate::Options::drain_timeout) and a few seconds. A handler that drops it waits for nothing.
+    /// [`drain_timeout`](crate::Options::drain_timeout) and a few seconds. A handler that drops it, of this client or
+    /// of another one, waits for nothing.
     #[cfg(feature = "blocking")]
     Blocking,
 }
@@ -69,6 +70,17 @@ impl Runtime {
         None
     }
 }
+
+/// What to do where none was chosen.
+pub(crate) const NONE_CHOSEN: &str = if cfg!(feature = "blocking") {
+    "none was chosen: call `Options::runtime(Runtime::Blocking)`; the default needs the crate feature `tokio`"
+} else if cfg!(feature = "smol") {
+    "none was chosen: call `Options::runtime(Runtime::Smol)`; the default needs the crate feature `tokio`"
+} else if cfg!(feature = "async-std") {
+    "none was chosen: call `Options::runtime(Runtime::AsyncStd)`; the default needs the crate feature `tokio`"
+} else {
+    "there is none: enable one of the crate features `tokio`, `smol` and `blocking`"
+};
 
 /// What the engine asks of a runtime.
 pub(crate) trait Driver: Send + Sync + 'static {

@@ -5,6 +5,7 @@ use std::{
     io,
     net::SocketAddr,
     pin::Pin,
+    sync::{Arc, Mutex},
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -15,20 +16,25 @@ use tokio::{
     io::{AsyncRead as TokioRead, AsyncWrite as TokioWrite, ReadBuf},
     net::{TcpStream, lookup_host},
     runtime::Handle,
+    task::JoinHandle,
     time,
 };
 
 use super::{Alarm, BoxFuture, Driver, Sleep, Timer};
-use crate::transport::Io;
+use crate::{engine::lock, transport::Io};
 
 /// The tokio runtime around the calls that spawn.
 pub(crate) struct Tokio {
     origin: time::Instant,
+    latest: Latest,
 }
+
+/// The runtime that was given a task last, for those who wait outside.
+type Latest = Arc<Mutex<Option<Handle>>>;
 
 impl Tokio {
     pub(crate) fn new() -> Self {
-        Self { origin: time::Instant::now() }
+        Self { origin: time::Instant::now(), latest: Latest::default() }
     }
 }
 
@@ -38,13 +44,15 @@ impl Driver for Tokio {
     }
 
     fn timer(&self) -> Box<dyn Timer> {
-        Box::new(Alarm { sleep: TokioSleep { origin: self.origin, sleep: None }, set: None })
+        let sleep = TokioSleep { origin: self.origin, latest: self.latest.clone(), sleeper: Sleeper::Unset };
+        Box::new(Alarm { sleep, set: None })
     }
 
     fn spawn(&self, task: BoxFuture<()>) -> bool {
         match Handle::try_current() {
             Ok(runtime) => {
                 runtime.spawn(task);
+                *lock(&self.latest) = Some(runtime);
                 true
             }
             Err(_) => false,
@@ -74,25 +82,61 @@ impl Driver for Tokio {
 
 struct TokioSleep {
     origin: time::Instant,
-    sleep: Option<Pin<Box<time::Sleep>>>,
+    latest: Latest,
+    sleeper: Sleeper,
+}
+
+/// Who sleeps.
+enum Sleeper {
+    Unset,
+    /// The task that asks.
+    Here(Pin<Box<time::Sleep>>),
+    /// A task of the latest runtime, for somebody outside.
+    There(JoinHandle<()>),
 }
 
 impl Sleep for TokioSleep {
     fn set(&mut self, at: Instant) {
         let deadline = self.origin + Duration::from_micros(at.as_micros());
-        match &mut self.sleep {
-            Some(sleep) => sleep.as_mut().reset(deadline),
-            // A thread outside tokio that waits here has a limit of its own.
-            None if Handle::try_current().is_err() => {}
-            None => self.sleep = Some(Box::pin(time::sleep_until(deadline))),
+        if let Sleeper::Here(sleep) = &mut self.sleeper {
+            sleep.as_mut().reset(deadline);
+            return;
         }
+        self.stop();
+        self.sleeper = if Handle::try_current().is_ok() {
+            Sleeper::Here(Box::pin(time::sleep_until(deadline)))
+        } else {
+            match &*lock(&self.latest) {
+                Some(runtime) => {
+                    Sleeper::There(runtime.spawn(async move { time::sleep_until(deadline).await }))
+                }
+                None => Sleeper::Unset,
+            }
+        };
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut self.sleep {
-            Some(sleep) => sleep.as_mut().poll(cx),
-            None => Poll::Pending,
+        match &mut self.sleeper {
+            Sleeper::Here(sleep) => sleep.as_mut().poll(cx),
+            // When the runtime ends before the time comes, nothing is left to wait for.
+            Sleeper::There(task) => Pin::new(task).poll(cx).map(drop),
+            // There never was a runtime, so nothing is there to wait for.
+            Sleeper::Unset => Poll::Ready(()),
         }
+    }
+}
+
+impl TokioSleep {
+    fn stop(&self) {
+        if let Sleeper::There(task) = &self.sleeper {
+            task.abort();
+        }
+    }
+}
+
+impl Drop for TokioSleep {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 
@@ -133,6 +177,39 @@ impl AsyncWrite for Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Polls outside tokio.
+    fn poll(timer: &mut dyn Timer, at: Instant) -> Poll<()> {
+        timer.poll_at(at, &mut Context::from_waker(std::task::Waker::noop()))
+    }
+
+    #[test]
+    fn outside_tokio_the_latest_runtime_keeps_the_time() {
+        let driver = Tokio::new();
+        let mut timer = driver.timer();
+        let hour = driver.now() + Duration::from_secs(3600);
+        assert!(poll(&mut *timer, hour).is_ready(), "there never was a runtime to wait for");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let tasks = runtime.metrics();
+        runtime.block_on(async { assert!(driver.spawn(Box::pin(async {}))) });
+        runtime.block_on(tokio::task::yield_now());
+        assert!(poll(&mut *timer, hour).is_pending());
+        assert_eq!(tasks.num_alive_tasks(), 1);
+        // Of several deadlines the last one counts, and nothing is left of the others.
+        let soon = driver.now() + Duration::from_millis(2);
+        assert!(poll(&mut *timer, soon).is_pending());
+        runtime.block_on(std::future::poll_fn(|cx| timer.poll_at(soon, cx)));
+        assert!(driver.now() >= soon);
+        assert!(poll(&mut *timer, hour).is_pending());
+        drop(timer);
+        runtime.block_on(tokio::task::yield_now());
+        assert_eq!(tasks.num_alive_tasks(), 0);
+        // When the runtime is gone nothing is left to wait for.
+        let mut timer = driver.timer();
+        assert!(poll(&mut *timer, hour).is_pending());
+        drop(runtime);
+        assert!(poll(&mut *timer, hour).is_ready());
+    }
 
     #[tokio::test]
     async fn small_writes_leave_at_once_or_not() {

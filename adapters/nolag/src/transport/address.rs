@@ -34,15 +34,15 @@ impl Address {
         let refuse =
             |reason: &str| Misuse::InvalidUrl { url: without_secrets(url).into(), reason: reason.into() };
         let wrong_scheme = || refuse(&format!("it must start with {plain}:// or {secure}://"));
-        if !url.contains("://") {
-            return Err(wrong_scheme());
-        }
-        let uri: Uri = url.parse().map_err(|error| refuse(&format!("it is not a URL: {error}")))?;
-        let tls = match uri.scheme_str() {
-            Some(scheme) if scheme.eq_ignore_ascii_case(plain) => false,
-            Some(scheme) if scheme.eq_ignore_ascii_case(secure) => true,
+        let Some((scheme, rest)) = url.split_once("://") else { return Err(wrong_scheme()) };
+        let tls = match scheme.to_ascii_lowercase() {
+            scheme if scheme == plain => false,
+            scheme if scheme == secure => true,
             _ => return Err(wrong_scheme()),
         };
+        // Libraries below know only small letters.
+        let url = format!("{}://{rest}", if tls { secure } else { plain });
+        let uri: Uri = url.parse().map_err(|error| refuse(&format!("it is not a URL: {error}")))?;
         if tls && !cfg!(feature = "tls") {
             return Err(refuse(&format!("{secure}:// needs the crate feature `tls`")));
         }
@@ -56,14 +56,13 @@ impl Address {
         if host.is_empty() {
             return Err(refuse("it has no host"));
         }
-        let port = match (authority.port(), authority.as_str().rsplit_once(':')) {
-            (Some(port), _) => port.as_u16(),
-            // A colon that no valid port follows and that is no part of an IPv6 address.
-            (None, Some((_, rest))) if !rest.contains(']') => {
-                return Err(refuse("its port is not a number up to 65535"));
+        let port = match authority.as_str().strip_prefix(authority.host()) {
+            Some("") if tls => 443,
+            Some("") => 80,
+            rest => {
+                let port = rest.and_then(|rest| rest.strip_prefix(':')).and_then(|port| port.parse().ok());
+                port.ok_or_else(|| refuse("its port is not a number up to 65535"))?
             }
-            (None, _) if tls => 443,
-            (None, _) => 80,
         };
         Ok(Self { tls, host, port, uri })
     }
@@ -94,7 +93,8 @@ mod tests {
         assert_eq!(Address::parse("ws://broker/ws").unwrap().port, 80);
         let v6 = Address::parse("ws://[::1]:9/ws").unwrap();
         assert_eq!((v6.host.as_str(), v6.port), ("::1", 9));
-        assert_eq!(Address::parse("WS://[::1]/ws").unwrap().port, 80);
+        let shouted = Address::parse("WS://[::1]/ws").unwrap();
+        assert_eq!((shouted.port, shouted.uri.scheme_str()), (80, Some("ws")));
         #[cfg(feature = "tls")]
         assert_eq!(Address::parse("wss://broker.nolag.app/ws").unwrap().port, 443);
     }
@@ -113,6 +113,9 @@ mod tests {
             "ws://host:abc/ws",
             "ws://ho st/ws",
             "ws://user@host/ws",
+            "ws://[::1]x/ws",
+            "ws://[::1]x:80/ws",
+            "ws://host:/ws",
         ] {
             assert!(matches!(Address::parse(bad), Err(Misuse::InvalidUrl { .. })), "{bad}");
         }

@@ -2,6 +2,7 @@
 //! all runtimes; they only resolve names and open TCP connections.
 
 mod address;
+mod head;
 mod proxy;
 #[cfg(feature = "tls")]
 mod tls;
@@ -197,8 +198,22 @@ pub(crate) fn headers(
     Ok(headers)
 }
 
+/// Also those that say how a body is sent: the handshake has none, and a gateway that believes them would take frames for
+/// it.
 fn of_the_handshake(header: &str) -> bool {
-    ["connection", "host", "upgrade"].contains(&header) || header.starts_with("sec-websocket-")
+    const OURS: [&str; 10] = [
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    ];
+    OURS.contains(&header) || header.starts_with("sec-websocket-")
 }
 
 fn websocket_config(options: &Options) -> WebSocketConfig {
@@ -360,6 +375,16 @@ mod tests {
             let config = websocket_config(&Options::new("ws://broker/ws").read_buffer_size(asked));
             assert_eq!(config.read_buffer_size, had);
         }
+    }
+
+    #[test]
+    fn headers_of_the_handshake_are_ours() {
+        for name in ["Host", "TE", "Content-Length", "Transfer-Encoding", "Expect", "Sec-WebSocket-Protocol"]
+        {
+            let error = headers(&[(name.into(), "1".into())], of_the_handshake, "it").unwrap_err();
+            assert!(matches!(error, Misuse::InvalidOption { option: "header", .. }), "{name}: {error}");
+        }
+        assert!(headers(&[("X-Content-Length".into(), "1".into())], of_the_handshake, "it").is_ok());
     }
 
     #[test]

@@ -6,7 +6,11 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use nolag_core::{Misuse, TransportError, TransportErrorKind};
 use tungstenite::http::{StatusCode, Uri};
 
-use super::{Io, fault, invalid};
+use super::{
+    Io, fault,
+    head::{end_of_head, is_interim, status_of},
+    invalid,
+};
 
 /// The largest answer of a proxy, headers included.
 const MAX_ANSWER: usize = 8 << 10;
@@ -24,7 +28,9 @@ impl Proxy {
     /// errors: it may hold a password.
     pub(crate) fn parse(url: &str) -> Result<Self, Misuse> {
         let refuse = |reason: &str| invalid("proxy", reason);
-        let rest = url.strip_prefix("http://").ok_or_else(|| refuse("it must start with http://"))?;
+        let scheme = url.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("http://"));
+        let rest = scheme.map(|scheme| &url[scheme.len()..]);
+        let rest = rest.ok_or_else(|| refuse("it must start with http://"))?;
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         let (user, authority) = match rest.rsplit_once('@') {
             Some((user, authority)) => (Some(user), authority),
@@ -34,7 +40,8 @@ impl Proxy {
         let known = uri.authority().filter(|known| known.as_str() == authority);
         let known = known.ok_or_else(|| refuse("it is not http://host:port"))?;
         let host = known.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        let port = known.port_u16().ok_or_else(|| refuse("it names no port"))?;
+        let port = known.as_str().strip_prefix(known.host()).and_then(|rest| rest.strip_prefix(':'));
+        let port = port.and_then(|port| port.parse().ok()).ok_or_else(|| refuse("it names no port"))?;
         if host.is_empty() {
             return Err(refuse("it has no host"));
         }
@@ -110,8 +117,9 @@ async fn write_all(stream: &mut Box<dyn Io>, mut bytes: &[u8]) -> io::Result<()>
 async fn read_status(stream: &mut Box<dyn Io>) -> io::Result<StatusCode> {
     let bad = |reason: &str| io::Error::new(io::ErrorKind::InvalidData, reason);
     let mut answer = Vec::new();
-    while !answer.ends_with(b"\r\n\r\n") {
-        if answer.len() == MAX_ANSWER {
+    let mut bytes = 0;
+    loop {
+        if bytes == MAX_ANSWER {
             return Err(bad("its answer has no end"));
         }
         let mut byte = [0];
@@ -121,16 +129,19 @@ async fn read_status(stream: &mut Box<dyn Io>) -> io::Result<StatusCode> {
                 "it closed the connection without an answer",
             ));
         }
+        bytes += 1;
         answer.push(byte[0]);
         if answer.len() == 5 && answer != *b"HTTP/" {
             return Err(bad("its answer is not HTTP"));
         }
+        if byte == *b"\n" && end_of_head(&answer).is_some() {
+            match status_of(&answer) {
+                None => return Err(bad("its answer has no status")),
+                Some(status) if is_interim(status) => answer.clear(),
+                Some(status) => return Ok(status),
+            }
+        }
     }
-    let line = answer.split(|&byte| byte == b'\r').next().unwrap_or_default();
-    let status = line.split(|&byte| byte == b' ').nth(1);
-    status
-        .and_then(|status| StatusCode::from_bytes(status).ok())
-        .ok_or_else(|| bad("its answer has no status"))
 }
 
 /// Undoes percent-encoding.
@@ -235,7 +246,7 @@ mod tests {
 
     #[test]
     fn anything_else_than_success_is_told_with_its_status() {
-        for status in [100, 199, 300, 302, 307, 403, 407, 500, 503] {
+        for status in [101, 300, 302, 307, 403, 407, 500, 503] {
             let says = format!("HTTP/1.1 {status} x\r\nLocation: http://other:1\r\n\r\n");
             let (_, outcome, _) = ask("http://proxy:1", "broker", says.into_bytes().into_iter());
             assert_eq!(outcome.unwrap_err().kind, TransportErrorKind::Proxy(Some(status)), "{status}");
@@ -243,13 +254,34 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_may_be_announced_and_end_its_lines_shortly() {
+        for says in [
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\nbroker",
+            "HTTP/1.1 102 x\r\nA: b\r\n\r\nHTTP/1.1 103 y\r\n\r\nHTTP/1.0 200\r\n\r\nbroker",
+            "HTTP/1.1 200 OK\nVia: here\n\nbroker",
+        ] {
+            let (_, outcome, rest) = ask("http://proxy:1", "broker", says.bytes());
+            assert_eq!((outcome, &rest[..]), (Ok(()), &b"broker"[..]), "{says:?}");
+        }
+    }
+
+    #[test]
     fn an_answer_has_an_end_and_is_http() {
+        let announcing = "HTTP/1.1 100 Continue\r\n\r\n".bytes().cycle();
+        let (_, outcome, _) = ask("http://proxy:1", "broker", announcing);
+        assert!(outcome.unwrap_err().detail.contains("has no end"));
         let endless = "HTTP/1.1 200 OK\r\nX: ".bytes().chain(iter::repeat(b'x'));
         let (_, outcome, _) = ask("http://proxy:1", "broker", endless);
         assert!(outcome.unwrap_err().detail.contains("has no end"));
-        for says in
-            ["", "H", "HTTP/1.1 200 OK\r\n", "SSH-2.0\r\n\r\n", "HTTP/1.1\r\n\r\n", "HTTP/1.1 x\r\n\r\n"]
-        {
+        for says in [
+            "",
+            "H",
+            "HTTP/1.1 200 OK\r\n",
+            "SSH-2.0\r\n\r\n",
+            "HTTP/1.1\r\n\r\n",
+            "HTTP/1.1 x\r\n\r\n",
+            "HTTP/junk 200 OK\r\n\r\n",
+        ] {
             let (_, outcome, _) = ask("http://proxy:1", "broker", says.bytes());
             assert_eq!(outcome.unwrap_err().kind, TransportErrorKind::Proxy(None), "{says:?}");
         }
@@ -259,6 +291,7 @@ mod tests {
     fn a_proxy_has_a_host_a_port_and_perhaps_credentials() {
         let parse = |url| Proxy::parse(url).map(|proxy| (proxy.host, proxy.port, proxy.credentials)).unwrap();
         assert_eq!(parse("http://proxy:3128"), ("proxy".into(), 3128, None));
+        assert_eq!(parse("HTTP://proxy:3128"), ("proxy".into(), 3128, None));
         assert_eq!(parse("http://[::1]:80/"), ("::1".into(), 80, None));
         let basic = |text: &str| Some(format!("Basic {}", STANDARD.encode(text)));
         assert_eq!(parse("http://me:secret@proxy:1"), ("proxy".into(), 1, basic("me:secret")));
@@ -276,6 +309,7 @@ mod tests {
             "http://u:hunter2@:3128",
             "http://u:hunter2@",
             "http://u:hunter2@proxy:99999",
+            "http://u:hunter2@[::1]x:80",
             "http://u:hunter2@proxy:80/path",
             "http://u:hunter2%@proxy:80",
             "http://u:hunter2%zz@proxy:80",

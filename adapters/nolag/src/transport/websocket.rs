@@ -16,7 +16,13 @@ use tungstenite::{
     protocol::WebSocketConfig,
 };
 
-use super::{Io, fault};
+use super::{
+    Io, fault,
+    head::{end_of_head, is_interim, status_of},
+};
+
+/// The largest answer to the upgrade that is gathered.
+const MAX_ANSWER: usize = 64 << 10;
 
 /// An open WebSocket connection, used by one task.
 pub(crate) struct WebSocket {
@@ -33,7 +39,7 @@ impl WebSocket {
         config: WebSocketConfig,
     ) -> Result<Self, WsError> {
         let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
-        let polled = Polled { io, waker, bytes_read: 0 };
+        let polled = Polled { io, waker, bytes_read: 0, answer: Some(Answer::default()) };
         let mut attempt = client_with_config(request, polled, Some(config));
         loop {
             match attempt {
@@ -120,9 +126,65 @@ struct Polled {
     waker: Waker,
     /// Proof of life while a large message trickles in.
     bytes_read: u64,
+    /// The answer to the upgrade, until it was handed on.
+    answer: Option<Answer>,
+}
+
+/// The answer to the upgrade, gathered. The library below takes an answer in small pieces for an attack, and one that
+/// only announces the answer (`100`, `103`) for a refusal.
+#[derive(Default)]
+struct Answer {
+    bytes: Vec<u8>,
+    /// Handed on from here.
+    given: usize,
+    complete: bool,
+}
+
+impl Answer {
+    /// Takes what came; nothing: no more will. What is no head of HTTP is for the library to judge.
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        while let Some(end) = end_of_head(&self.bytes) {
+            if !status_of(&self.bytes).is_some_and(is_interim) {
+                self.complete = true;
+                return;
+            }
+            self.bytes.drain(..end);
+        }
+        let is_http = self.bytes.iter().zip(b"HTTP/1.").all(|(byte, expected)| byte == expected);
+        self.complete = bytes.is_empty() || !is_http || self.bytes.len() > MAX_ANSWER;
+    }
 }
 
 impl Polled {
+    /// Hands on the answer to the upgrade once it is complete.
+    fn read_answer(&mut self, mut answer: Answer, buf: &mut [u8]) -> io::Result<usize> {
+        let mut chunk = [0; 1024];
+        while !answer.complete {
+            match self.read_some(&mut chunk) {
+                Ok(read) => answer.push(&chunk[..read]),
+                Err(error) => {
+                    self.answer = Some(answer);
+                    return Err(error);
+                }
+            }
+        }
+        let mut rest = &answer.bytes[answer.given..];
+        if rest.is_empty() {
+            return self.read_some(buf);
+        }
+        let given = rest.read(buf)?;
+        answer.given += given;
+        self.answer = Some(answer);
+        Ok(given)
+    }
+
+    fn read_some(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let read = self.poll(|io, cx| io.poll_read(cx, buf))?;
+        self.bytes_read += read as u64;
+        Ok(read)
+    }
+
     fn poll<T>(
         &mut self,
         poll: impl FnOnce(Pin<&mut dyn Io>, &mut Context<'_>) -> Poll<io::Result<T>>,
@@ -136,9 +198,10 @@ impl Polled {
 
 impl Read for Polled {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let read = self.poll(|io, cx| io.poll_read(cx, buf))?;
-        self.bytes_read += read as u64;
-        Ok(read)
+        match self.answer.take() {
+            Some(answer) => self.read_answer(answer, buf),
+            None => self.read_some(buf),
+        }
     }
 }
 
@@ -218,7 +281,8 @@ mod tests {
                 let key = request.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: ")).unwrap();
                 let key = derive_accept_key(key.as_bytes());
                 let answer = format!(
-                    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                    "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n\
+                     HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
                      Sec-WebSocket-Accept: {key}\r\n\r\n"
                 );
                 pipe.to_client.extend(answer.bytes());
@@ -226,10 +290,8 @@ mod tests {
             if pipe.to_client.is_empty() {
                 return Poll::Pending;
             }
-            // An answer to the upgrade in single bytes counts as an attack.
-            let count = pipe.to_client.len().min(if request_is_whole { 16 } else { 1 });
-            pipe.to_client.read_exact(&mut buf[..count])?;
-            Poll::Ready(Ok(count))
+            pipe.to_client.read_exact(&mut buf[..1])?;
+            Poll::Ready(Ok(1))
         }
     }
 

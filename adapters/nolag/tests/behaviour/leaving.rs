@@ -94,6 +94,27 @@ async fn closing_does_not_wait_for_a_handler_that_hangs() {
 }
 
 #[tokio::test]
+async fn a_dropped_close_leaves_no_waker_with_a_connection_that_is_not_closed() {
+    struct Kept;
+    impl std::task::Wake for Kept {
+        fn wake(self: Arc<Self>) {}
+    }
+    let server = ScriptedServer::start().await;
+    let client = Client::new("token", options(&server.url()));
+    // The peer reads nothing more, and so does not answer our goodbye.
+    let (connected, _peer) = tokio::join!(soon(client.connect()), server.session());
+    connected.unwrap();
+    client.disconnect();
+    until("it has left", || client.status() == Status::Disconnected).await;
+    let kept = Arc::new(Kept);
+    let waker = kept.clone().into();
+    let mut close = Box::pin(client.close());
+    assert!(close.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending());
+    drop((close, waker));
+    assert_eq!(Arc::strong_count(&kept), 1);
+}
+
+#[tokio::test]
 async fn a_handler_may_close_the_client_that_called_it() {
     let server = ScriptedServer::start().await;
     let client = Client::new("token", options(&server.url()).drain_timeout(Duration::from_secs(3600)));

@@ -2,6 +2,8 @@
 //! where the server's part matters to the byte, else against the development broker.
 
 mod backpressure;
+#[cfg(feature = "blocking")]
+mod blocking;
 mod broker;
 mod connecting;
 mod events;

@@ -12,7 +12,7 @@ use std::{
 use nolag::{Client, Error, FreshToken, Rejection, Status, Token};
 use nolag_core::wire::{ClientFrame, ServerFrame};
 
-use crate::{Log, is_pending, options, server::ScriptedServer, soon, until};
+use crate::{Log, PATIENCE, is_pending, options, server::ScriptedServer, soon, until};
 
 /// `token-1`, `token-2` …
 #[derive(Clone, Default)]
@@ -113,6 +113,38 @@ async fn why_there_is_no_token_is_told() {
     let (connected, peer) = tokio::join!(soon(client.connect()), server.session());
     connected.unwrap();
     assert_eq!(peer.token(), "token");
+}
+
+#[test]
+fn a_provider_that_blocks_is_not_called_again_and_answers_the_latest_question() {
+    // More than enough for an attempt each.
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(12).enable_all().build().unwrap();
+    let (release, released) = std::sync::mpsc::channel();
+    let mint = Mint::default();
+    let count = mint.clone();
+    let provider = move || {
+        released.recv_timeout(PATIENCE).map_err(|error| error.to_string())?;
+        Ok::<_, String>(mint.next())
+    };
+    runtime.block_on(async {
+        let server = ScriptedServer::start().await;
+        let options = options(&server.url())
+            .token_timeout(Duration::from_millis(10))
+            .retry_first_connect(true)
+            .max_reconnect_attempts(None);
+        let client = Client::with_token_provider(provider, options);
+        let log = Log::default();
+        log.watch(&client);
+        let connecting = tokio::spawn(client.connect());
+        log.wait_for("attempt 6 to connect failed").await;
+        let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        assert!(tasks <= 4, "{tasks} tasks: the pump, the runner, one that asks and one that connects");
+        release.send(()).unwrap();
+        assert_eq!(server.session().await.token(), "token-1");
+        soon(connecting).await.unwrap().unwrap();
+        assert_eq!(count.0.load(Ordering::SeqCst), 1);
+    });
 }
 
 /// Counts those that are alive.

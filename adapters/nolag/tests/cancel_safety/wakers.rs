@@ -141,6 +141,8 @@ fn a_waker_of_a_stream_may_use_the_client_when_it_is_dropped() {
         assert!(poll_asking(&world.alice, &mut Box::pin(stream.next())).is_pending());
         assert!(poll_asking(&world.alice, &mut Box::pin(stream.next())).is_pending());
         drop(stream);
+        // What is left of it goes when the next message comes.
+        world.bob_says(1).await;
         world.settle().await;
     });
 }
@@ -156,6 +158,58 @@ fn a_waker_of_a_flush_may_use_the_client_when_it_is_dropped() {
         drop(flush);
         world.settle().await;
     });
+}
+
+/// A waker that does nothing but exist.
+#[derive(Default)]
+struct Kept;
+
+impl Wake for Kept {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// Polls a future that is not ready, and drops it: nobody keeps its waker.
+#[track_caller]
+fn leaves_no_waker<F: Future>(future: F) {
+    let kept = Arc::new(Kept);
+    let waker = Waker::from(kept.clone());
+    let mut future = Box::pin(future);
+    assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    assert!(Arc::strong_count(&kept) > 2, "it did not register");
+    drop((future, waker));
+    assert_eq!(Arc::strong_count(&kept), 1);
+}
+
+#[tokio::test]
+async fn a_dropped_flush_leaves_no_waker() {
+    let world = World::new().await;
+    world.alice.emit(NEWS, &1).send().unwrap();
+    leaves_no_waker(world.alice.flush());
+}
+
+#[tokio::test]
+async fn a_dropped_close_leaves_no_waker() {
+    let world = World::new().await;
+    world.alice.on_disconnect(|_| std::future::pending());
+    world.alice.disconnect();
+    world.has_left().await;
+    // Only the handler is not done.
+    leaves_no_waker(world.alice.close());
+}
+
+#[tokio::test]
+async fn a_dropped_watch_leaves_no_waker() {
+    let world = World::new().await;
+    let mut watch = world.alice.watch_status();
+    assert!(soon(watch.next()).await.is_some());
+    leaves_no_waker(async move { watch.next().await });
+}
+
+#[tokio::test]
+async fn a_dropped_stream_leaves_no_waker() {
+    let world = World::new().await;
+    let mut stream = soon(world.alice.subscribe(NEWS).messages()).await.unwrap();
+    leaves_no_waker(async move { stream.next().await });
 }
 
 /// A waker that, when it is dropped, waits for a message to arrive.
@@ -211,6 +265,18 @@ fn a_close_can_be_polled_outside_the_runtime() {
             break;
         }
     }
+}
+
+#[test]
+fn a_close_outside_the_runtime_gives_up_on_a_stuck_handler() {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let world = runtime.block_on(World::with(|options| options.drain_timeout(Duration::from_millis(20))));
+    world.alice.on_disconnect(|_| std::future::pending());
+    let mut close = ByHand::new(world.alice.close());
+    while close.poll().is_pending() {
+        runtime.block_on(close.woken());
+    }
+    assert_eq!(world.alice.status(), Status::Disconnected);
 }
 
 #[tokio::test]

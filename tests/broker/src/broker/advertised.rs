@@ -62,6 +62,12 @@ impl Advertised {
         records.map(|((_, actor_id), record)| (actor_id.as_str(), &record.presence, record.status))
     }
 
+    /// Drops the records of a room.
+    pub(super) fn forget_room(&mut self, room_id: &str) {
+        let actors: Vec<String> = self.in_room(room_id).map(|(actor_id, ..)| actor_id.into()).collect();
+        actors.into_iter().for_each(|actor_id| self.remove(&(room_id.into(), actor_id)));
+    }
+
     fn remove(&mut self, key: &(String, String)) {
         if let Some(record) = self.records.remove(key) {
             self.ages.remove(&record.number);

@@ -1,6 +1,6 @@
 //! Where the broker and the control plane meet: who may do what, and what follows from a change.
 
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
 use nolag_core::{Instant, wire::Text};
 
@@ -8,11 +8,8 @@ use super::{BrokerCore, ConnectionId};
 use crate::{
     ApiRequest, ApiResponse, BrokerConfig, StateError,
     auth::{Access, Actor, Grants, Refused, Resolved, Validated},
-    control::{ControlPlane, Project, State, Time},
+    control::{ControlPlane, LostRoom, Project, State, Time},
 };
-
-/// Saves what the control plane knows, given as JSON.
-type Save<'a> = &'a dyn Fn(&str) -> io::Result<()>;
 
 /// The control plane that a broker starts with.
 pub(super) fn plane(config: &BrokerConfig, now: Instant) -> ControlPlane {
@@ -38,36 +35,42 @@ impl BrokerCore {
     /// A change is in force when this returns: actors that were deleted or switched off are closed with 4001, and
     /// subscriptions that are no longer permitted have ended, each with an error 42940.
     pub fn handle_api(&mut self, now: Instant, request: &ApiRequest<'_>) -> ApiResponse {
-        self.handle_api_saved(now, request, None)
-    }
-
-    /// The same, where each change is saved first. One that cannot be is taken back, and answered with 500.
-    pub(crate) fn handle_api_saved(
-        &mut self,
-        now: Instant,
-        request: &ApiRequest<'_>,
-        save: Option<Save<'_>>,
-    ) -> ApiResponse {
         self.advance(now);
         if self.rules.publishes_over_http && request.path == "/v1/publish" {
             return self.publish_batch(request);
         }
-        let time = self.time();
-        let before = self.control.revision();
-        let kept = save.filter(|_| request.method != "GET").map(|save| (save, self.control.state().clone()));
-        let response = self.control.handle(time, request);
-        if self.control.revision() == before {
-            return response;
+        let revision = self.control.revision();
+        let before = (request.method == "DELETE").then(|| self.control.state().clone());
+        let response = self.control.handle(self.time(), request);
+        if self.control.revision() != revision {
+            self.enforce_change(before.as_ref());
         }
-        if let Some((save, kept)) = kept {
-            if let Err(error) = save(&self.control.state().to_json()) {
-                tracing::error!(%error, "the control plane cannot be saved");
-                self.control.roll_back(kept);
-                return self.control.refuse_unsaved(time);
-            }
-        }
-        self.enforce_control();
         response
+    }
+
+    /// Counts the changes of the control plane.
+    pub(crate) fn control_revision(&self) -> u64 {
+        self.control.revision()
+    }
+
+    /// What the control plane knows, to be saved.
+    pub(crate) fn control_state(&self) -> State {
+        self.control.state().clone()
+    }
+
+    /// Takes back every change since a state. Returns the number of the last of them.
+    pub(crate) fn roll_back_control(&mut self, now: Instant, state: State) -> u64 {
+        self.advance(now);
+        let last = self.control.revision();
+        let before = self.control.state().clone();
+        self.control.roll_back(state);
+        self.enforce_change(Some(&before));
+        last
+    }
+
+    /// The answer to a change that was taken back because it could not be saved.
+    pub(crate) fn refuse_unsaved(&mut self) -> ApiResponse {
+        self.control.refuse_unsaved(self.time())
     }
 
     /// Everything that the control plane knows, as JSON, to be given to [`load_control`](Self::load_control). Tokens are
@@ -90,8 +93,9 @@ impl BrokerCore {
         if self.auth.is_seed_world() {
             state.add_seed_world(self.time());
         }
+        let before = self.control.state().clone();
         self.control.set_state(state);
-        self.enforce_control();
+        self.enforce_change(Some(&before));
     }
 
     /// The actor of a token: the control plane's, if it made it, else the auth file's.
@@ -111,17 +115,8 @@ impl BrokerCore {
             Grants::ControlPlane => self.control.resolve(actor, pattern, access, self.time()),
             Grants::Topics(_) => actor.resolve(pattern, access),
             Grants::Everything => {
-                let resolved = actor.resolve(pattern, access)?;
-                let mut segments = pattern.split('/');
-                let (app, room) = (segments.next().unwrap_or_default(), segments.next().unwrap_or_default());
                 // In apps that the control plane knows, it meets the actors that were created there.
-                let Some((app_id, room_id)) = self.control.ids(app, room) else { return Some(resolved) };
-                Some(Resolved {
-                    base: format!("{app_id}/{pattern}"),
-                    app_id: app_id.into(),
-                    room_id: room_id.map(String::from).or(resolved.room_id),
-                    since: 0,
-                })
+                self.control.resolve_freely(pattern).or_else(|| actor.resolve(pattern, access))
             }
         }
     }
@@ -154,7 +149,21 @@ impl BrokerCore {
         }
     }
 
-    /// Ends what is no longer permitted to actors of the control plane.
+    /// Ends what is no longer permitted, and forgets what was about rooms that were there before and are no more.
+    fn enforce_change(&mut self, before: Option<&State>) {
+        self.enforce_control();
+        let lost = before.map(|before| before.rooms_lost_in(self.control.state())).unwrap_or_default();
+        if lost.is_empty() {
+            return;
+        }
+        self.retained.forget(|topic| lost.iter().any(|room| room.had(topic)));
+        for LostRoom { room_id, .. } in &lost {
+            self.clear_room(room_id);
+        }
+    }
+
+    /// Ends what is no longer permitted to actors of the control plane, and what others have on topics that are known by
+    /// another name inside now, where nothing would reach them.
     pub(super) fn enforce_control(&mut self) {
         let now = self.time();
         let started = u64::try_from(self.wall_clock.as_micros()).unwrap_or(u64::MAX);
@@ -164,11 +173,17 @@ impl BrokerCore {
         });
         let managed = self.connections.iter().filter_map(|(conn, connection)| {
             let actor = &connection.identity.as_ref()?.actor;
-            matches!(actor.grants, Grants::ControlPlane).then(|| (*conn, actor.actor_id.clone()))
+            (!matches!(actor.grants, Grants::Topics(_))).then(|| (*conn, actor.clone()))
         });
-        let managed: Vec<(ConnectionId, String)> = managed.collect();
-        for (conn, actor_id) in managed {
-            match self.control.actor_of_claim(&actor_id, now).unwrap_or(Err("token_not_found")) {
+        let managed: Vec<(ConnectionId, Arc<Actor>)> = managed.collect();
+        for (conn, actor) in managed {
+            let found = match actor.grants {
+                Grants::ControlPlane => {
+                    self.control.actor_of_claim(&actor.actor_id, now).unwrap_or(Err("token_not_found"))
+                }
+                _ => Ok(actor),
+            };
+            match found {
                 Ok(actor) => self.enforce_on(conn, actor),
                 Err(reason) => self.end(conn, 4001, reason),
             }
@@ -192,6 +207,8 @@ impl BrokerCore {
                 self.refuse_topic(conn, Text::Str(&topic), None);
             }
         }
-        self.leave_if_not_allowed(conn);
+        if matches!(actor.grants, Grants::ControlPlane) {
+            self.leave_if_not_allowed(conn);
+        }
     }
 }

@@ -6,6 +6,7 @@ use bytes::{Bytes, BytesMut};
 use nolag_core::wire::{FrameMap, Key, PresenceEvent, RawValue, ServerFrame, Text, write};
 
 use super::{BrokerCore, ConnectionId, Crash, as_value};
+use crate::auth::Grants;
 
 /// A room, or that part of it which one access scope sees.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -154,6 +155,22 @@ impl BrokerCore {
                 connection.present = None;
             }
         }
+    }
+
+    /// The room is no more: everybody leaves it, but for those whose auth file grants it.
+    pub(super) fn clear_room(&mut self, room_id: &str) {
+        let present = self.connections.iter().filter_map(|(conn, connection)| {
+            let (identity, present) = (connection.identity.as_ref()?, connection.present.as_ref()?);
+            let stays = matches!(identity.actor.grants, Grants::Topics(_)) || present.room.id != room_id;
+            (!stays).then(|| (*conn, present.clone(), identity.actor.actor_id.clone()))
+        });
+        for (conn, present, actor_id) in present.collect::<Vec<_>>() {
+            self.leave_room(conn, &present, &actor_id);
+            if let Some(connection) = self.connections.get_mut(&conn) {
+                connection.present = None;
+            }
+        }
+        self.advertised.forget_room(room_id);
     }
 
     /// Tells the members of the room, and those who observe it through a lobby.

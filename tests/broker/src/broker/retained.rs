@@ -49,6 +49,12 @@ impl Retained {
         }
     }
 
+    /// Drops the messages of some internal topics.
+    pub(super) fn forget(&mut self, is_meant: impl Fn(&str) -> bool) {
+        let meant: Vec<String> = self.messages.keys().filter(|topic| is_meant(topic)).cloned().collect();
+        meant.iter().for_each(|topic| self.remove(topic));
+    }
+
     /// The messages for these selectors of a subscription, in the order of their topics.
     pub(super) fn matching<'s>(
         &self,

@@ -10,6 +10,7 @@ use super::{
     mint::sha256,
     publish::BatchMessage,
     rooms::Room,
+    scopes::Scope,
 };
 use crate::auth::{Access, Actor, Grants, Resolved};
 
@@ -32,7 +33,7 @@ impl ControlPlane {
 
     /// The actor that a client token names: by its id, or by the key id of its own token.
     pub(crate) fn actor_of_claim(&self, sub: &str, now: Time) -> Option<Found> {
-        let named = |actor: &&ActorToken| actor.actor_token_id == sub || actor.key_id == sub;
+        let named = |actor: &&Arc<ActorToken>| actor.actor_token_id == sub || actor.key_id == sub;
         Some(self.found(self.state.actors.iter().find(named)?, now))
     }
 
@@ -46,12 +47,12 @@ impl ControlPlane {
         if actor.expires_at.is_some_and(|expires| expires <= now) {
             return Err("token_expired");
         }
-        let scope = actor.access_scope_id.as_deref().and_then(|id| self.scope(id).ok());
+        let scope = actor.access_scope_id.as_deref().and_then(|id| self.active_scope(id));
         Ok(Arc::new(Actor {
             project_id: Some(self.project.project_id.into()),
             organization_id: Some(self.project.organization_id.into()),
             actor_type: actor.actor_type.clone(),
-            scope_slug: scope.filter(|scope| scope.is_active).map(|scope| scope.slug.clone()),
+            scope_slug: scope.map(|scope| scope.slug.clone()),
             grants: Grants::ControlPlane,
             ..Actor::with_every_grant(actor.actor_token_id.clone())
         }))
@@ -74,9 +75,31 @@ impl ControlPlane {
             ([app, named, room, topic], Some(scope)) if *named == scope => (*app, *room, *topic),
             _ => return None,
         };
+        let scope = match scope {
+            Some(slug) => Some(self.scope_named(slug)?),
+            None => None,
+        };
         let app = self.app_named(app)?;
         let room = app.rooms.iter().find(|known| known.slug == room)?;
         permits(app, room, topic, actor, access, now).then(|| resolved(app, room, scope, topic))
+    }
+
+    /// The internal topic behind what somebody wrote who may do everything, if it is in an app that there is here. The room
+    /// need not be there, and wildcards are welcome. A scope has to be named.
+    pub(crate) fn resolve_freely(&self, pattern: &str) -> Option<Resolved> {
+        let segments: Vec<&str> = pattern.split('/').collect();
+        let app = self.app_named(segments.first()?)?;
+        let scoped = match segments.as_slice() {
+            [_, scope, room, topic] => self.scope_named(scope).map(|scope| (scope, *room, *topic)),
+            _ => None,
+        };
+        let (base, slug) = match scoped {
+            Some((scope, room, topic)) => (internal(app, Some(scope), room, topic), room),
+            None => (format!("{}/{pattern}", app.app_id), segments.get(1).copied().unwrap_or_default()),
+        };
+        let room = app.rooms.iter().find(|room| room.slug == slug);
+        let room_id = room.map_or(slug, |room| room.room_id.as_str()).into();
+        Some(Resolved { base, app_id: app.app_id.clone(), room_id: Some(room_id), since: 0 })
     }
 
     /// The internal topic that a message published over HTTP is for.
@@ -84,11 +107,11 @@ impl ControlPlane {
         let app = self.app(&message.app_id).ok()?;
         let room = app.room(&message.room_id).ok()?;
         let scope = match &message.scope_id {
-            Some(id) => Some(self.scope(id).ok()?),
+            Some(id) => Some(self.active_scope(id)?),
             None => None,
         };
         let known = is_open(app, room) && has_topic(app, room, &message.topic);
-        known.then(|| resolved(app, room, scope.map(|scope| scope.slug.as_str()), &message.topic))
+        known.then(|| resolved(app, room, scope, &message.topic))
     }
 
     /// The room that an actor means by a slug, for presence: the first one that it may use in some way.
@@ -109,39 +132,47 @@ impl ControlPlane {
         rooms.find(|room| room.room_id == room_id).map(|room| room.slug.as_str())
     }
 
-    /// The ids behind the slugs of an app and of a room, as far as there are such.
-    pub(crate) fn ids(&self, app: &str, room: &str) -> Option<(&str, Option<&str>)> {
-        let app = self.app_named(app)?;
-        let room = app.rooms.iter().find(|known| known.slug == room);
-        Some((&app.app_id, room.map(|room| room.room_id.as_str())))
-    }
-
     /// When something ends by itself that has not ended yet.
     pub(crate) fn next_end(&self, now: Time) -> Option<Time> {
         let rooms = self.state.apps.iter().flat_map(|app| &app.rooms);
         let grants = rooms.flat_map(|room| &room.grants).filter_map(|grant| grant.expires_at);
-        let actors = self.state.actors.iter().filter(|actor| actor.deleted_at.is_none());
-        grants.chain(actors.filter_map(|actor| actor.expires_at)).filter(|end| *end > now).min()
+        grants
+            .chain(self.state.live_actors().filter_map(|actor| actor.expires_at))
+            .filter(|end| *end > now)
+            .min()
     }
 
     fn app_named(&self, slug: &str) -> Option<&App> {
-        self.state.apps.iter().find(|app| app.slug == slug && app.deleted_at.is_none())
+        self.state.live_apps().find(|app| app.slug == slug)
+    }
+
+    fn active_scope(&self, id: &str) -> Option<&Scope> {
+        self.scope(id).ok().filter(|scope| scope.is_active)
+    }
+
+    fn scope_named(&self, slug: &str) -> Option<&Scope> {
+        self.state.scopes.iter().map(Arc::as_ref).find(|scope| scope.slug == slug)
     }
 
     fn named_rooms<'a>(&'a self, slug: &'a str) -> impl Iterator<Item = (&'a App, &'a Room)> {
-        let apps = self.state.apps.iter().filter(|app| app.deleted_at.is_none());
-        let rooms = apps.flat_map(|app| app.rooms.iter().map(move |room| (app, room)));
+        let rooms = self.state.live_apps().flat_map(|app| app.rooms.iter().map(move |room| (app, room)));
         rooms.filter(move |(_, room)| room.slug == slug)
     }
 }
 
-fn resolved(app: &App, room: &Room, scope: Option<&str>, topic: &str) -> Resolved {
-    let (id, app_slug, room_slug) = (&app.app_id, &app.slug, &room.slug);
-    let base = match scope {
-        Some(scope) => format!("{id}/{app_slug}/{scope}/{room_slug}/{topic}"),
-        None => format!("{id}/{app_slug}/{room_slug}/{topic}"),
-    };
-    Resolved { base, app_id: id.clone(), room_id: Some(room.room_id.clone()), since: room.since }
+/// A topic as it is known inside. The scope has a place of its own: were it a segment like others, a topic in a scope would
+/// be the same as one with a filter in a room that has the scope's slug.
+fn internal(app: &App, scope: Option<&Scope>, room: &str, topic: &str) -> String {
+    let (id, slug) = (&app.app_id, &app.slug);
+    match scope {
+        Some(scope) => format!("{id}@{}/{slug}/{room}/{topic}", scope.access_scope_id),
+        None => format!("{id}/{slug}/{room}/{topic}"),
+    }
+}
+
+fn resolved(app: &App, room: &Room, scope: Option<&Scope>, topic: &str) -> Resolved {
+    let base = internal(app, scope, &room.slug, topic);
+    Resolved { base, app_id: app.app_id.clone(), room_id: Some(room.room_id.clone()), since: room.since }
 }
 
 fn is_open(app: &App, room: &Room) -> bool {

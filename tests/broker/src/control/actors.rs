@@ -1,5 +1,7 @@
 //! Actors, and the tokens that they connect with.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -61,15 +63,14 @@ impl ActorToken {
 impl ControlPlane {
     /// An actor that was not deleted.
     pub(super) fn actor_token(&self, id: &str) -> Result<&ActorToken, Refusal> {
-        let mut actors = self.state.actors.iter();
-        let found = actors.find(|actor| actor.actor_token_id == id && actor.deleted_at.is_none());
+        let found = self.state.live_actors().find(|actor| actor.actor_token_id == id);
         found.ok_or_else(|| Refusal::missing("actor"))
     }
 
     fn actor_token_mut(&mut self, id: &str) -> Result<&mut ActorToken, Refusal> {
         let mut actors = self.state.actors.iter_mut();
         let found = actors.find(|actor| actor.actor_token_id == id && actor.deleted_at.is_none());
-        found.ok_or_else(|| Refusal::missing("actor"))
+        found.map(Arc::make_mut).ok_or_else(|| Refusal::missing("actor"))
     }
 
     pub(super) fn actor_view(&self, id: &str) -> Answer {
@@ -78,7 +79,7 @@ impl ControlPlane {
 
     /// Lists all actors, or those of a scope.
     pub(super) fn list_actors(&self, query: &ListQuery, scope_id: Option<&str>) -> ApiResponse {
-        let actors = self.state.actors.iter().filter(|actor| actor.deleted_at.is_none());
+        let actors = self.state.live_actors();
         let actors =
             actors.filter(|actor| scope_id.is_none() || actor.access_scope_id.as_deref() == scope_id);
         query.plain(actors.map(|actor| actor.view(self.project)))
@@ -118,7 +119,7 @@ impl ControlPlane {
         };
         let mut view = actor.view(self.project);
         view["accessToken"] = token.into();
-        self.state.actors.push(actor);
+        self.state.actors.push(actor.into());
         Ok(ApiResponse::json(201, &view))
     }
 
@@ -154,6 +155,7 @@ impl ControlPlane {
         actor.deleted_at = Some(now);
         actor.access_scope_id = None;
         (actor.description, actor.external_id, actor.metadata) = (None, None, None);
+        self.state.forget_long_deleted();
         Ok(ApiResponse::done())
     }
 

@@ -1,5 +1,7 @@
 //! Apps.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -10,6 +12,9 @@ use super::{
     list::ListQuery,
     rooms::Room,
 };
+
+/// The id of the app of the seed world.
+pub(super) const SEED_APP_ID: &str = "demo-app";
 
 /// Digits of the suffix of a slug, and the `-` before them.
 const SUFFIX: usize = 5;
@@ -34,6 +39,7 @@ pub(super) struct App {
     trigger_webhook: Option<Value>,
     created_at: Time,
     updated_at: Time,
+    /// Then little but this is left of it: no other app gets its slug.
     pub(super) deleted_at: Option<Time>,
     pub(super) rooms: Vec<Room>,
 }
@@ -66,7 +72,7 @@ impl App {
     /// The app of the seed world.
     pub(super) fn of_seed_world(now: Time, room: Room) -> Self {
         Self {
-            app_id: "demo-app".into(),
+            app_id: SEED_APP_ID.into(),
             name: "Demo".into(),
             slug: "demo".into(),
             description: None,
@@ -123,23 +129,30 @@ impl App {
     pub(super) fn touch(&mut self, now: Time) {
         self.updated_at = now;
     }
+
+    fn bury(&mut self, now: Time) {
+        self.deleted_at = Some(now);
+        self.rooms.clear();
+        self.settings = Settings { topics: Vec::new(), topic_configs: None, config: json!({}) };
+        (self.description, self.files, self.blueprint) = (None, None, None);
+        (self.hydration_webhook, self.trigger_webhook) = (None, None);
+    }
 }
 
 impl ControlPlane {
     /// An app that was not deleted.
     pub(super) fn app(&self, id: &str) -> Result<&App, Refusal> {
-        let found = self.state.apps.iter().find(|app| app.app_id == id && app.deleted_at.is_none());
+        let found = self.state.live_apps().find(|app| app.app_id == id);
         found.ok_or_else(|| Refusal::missing("app"))
     }
 
     pub(super) fn app_mut(&mut self, id: &str) -> Result<&mut App, Refusal> {
         let found = self.state.apps.iter_mut().find(|app| app.app_id == id && app.deleted_at.is_none());
-        found.ok_or_else(|| Refusal::missing("app"))
+        found.map(Arc::make_mut).ok_or_else(|| Refusal::missing("app"))
     }
 
     pub(super) fn list_apps(&self, query: &ListQuery) -> ApiResponse {
-        let apps = self.state.apps.iter().filter(|app| app.deleted_at.is_none());
-        query.page(apps.map(|app| app.view(self.project)))
+        query.page(self.state.live_apps().map(|app| app.view(self.project)))
     }
 
     pub(super) fn create_app(&mut self, now: Time, mut fields: Fields) -> Answer {
@@ -185,7 +198,7 @@ impl ControlPlane {
             rooms: Vec::new(),
         };
         let answer = ApiResponse::json(201, &app.view(self.project));
-        self.state.apps.push(app);
+        self.state.apps.push(app.into());
         Ok(answer)
     }
 
@@ -228,9 +241,10 @@ impl ControlPlane {
         Ok(ApiResponse::json(200, &app.view(project)))
     }
 
-    /// Deletes softly: the app is still kept, and seen no more.
+    /// Deletes softly: the app is remembered, and seen no more.
     pub(super) fn delete_app(&mut self, now: Time, id: &str) -> Answer {
-        self.app_mut(id)?.deleted_at = Some(now);
+        self.app_mut(id)?.bury(now);
+        self.state.forget_long_deleted();
         Ok(ApiResponse::json(200, &json!({"success": true})))
     }
 }

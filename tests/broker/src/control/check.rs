@@ -15,6 +15,10 @@ pub(super) const MAX_SLUG: usize = 100;
 /// Most topics of an app, a room or a grant. Real control planes do not say.
 const MAX_TOPICS: usize = 1000;
 
+/// Most levels of lists and objects in one field. Readers of JSON give up at 128, and a saved state wraps each field in a
+/// few levels more.
+const MAX_DEPTH: usize = 64;
+
 /// The fields of a body that nobody has read yet. All that is wrong is collected, and [`finish`](Self::finish) says it.
 pub(super) struct Fields {
     map: Map<String, Value>,
@@ -32,7 +36,13 @@ impl Fields {
     /// The body of an update: `null` empties a field.
     pub(super) fn of_update(body: &[u8]) -> Result<Self, Refusal> {
         match serde_json::from_slice(body) {
-            Ok(Value::Object(map)) => Ok(Self { map, faults: Vec::new() }),
+            Ok(Value::Object(map)) => {
+                let too_deep = map.iter().filter(|(_, value)| depth(value) > MAX_DEPTH);
+                let fault =
+                    |key: &String| format!("{} must have at most {MAX_DEPTH} levels of nesting", shown(key));
+                let faults = too_deep.map(|(key, _)| fault(key)).collect();
+                Ok(Self { map, faults })
+            }
             Ok(_) => Err(Refusal::new(400, "the body is not a JSON object")),
             // Its words name a place in the body, and quote nothing of it.
             Err(error) => Err(Refusal::new(400, format!("the body is not JSON: {error}"))),
@@ -107,6 +117,15 @@ impl Fields {
             true => Ok(()),
             false => Err(Refusal::new(400, self.faults.join("; "))),
         }
+    }
+}
+
+/// The levels of lists and objects. What was read has at most 128.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
+        _ => 0,
     }
 }
 

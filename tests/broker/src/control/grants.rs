@@ -41,7 +41,11 @@ impl Grant {
     pub(super) fn admits(&self, actor: &Actor, now: Time) -> bool {
         let is_meant = self.actor_token_id.as_ref().is_some_and(|id| *id == actor.actor_id)
             || self.actor_type.as_ref().is_some_and(|actor_type| *actor_type == actor.actor_type);
-        is_meant && self.is_active && self.expires_at.is_none_or(|expires| now < expires)
+        is_meant && self.is_active && !self.has_expired(now)
+    }
+
+    fn has_expired(&self, now: Time) -> bool {
+        self.expires_at.is_some_and(|expires| expires <= now)
     }
 
     fn view(&self, room_id: &str) -> Value {
@@ -105,9 +109,11 @@ impl ControlPlane {
             updated_at: now,
         };
         let room = self.app_mut(app_id)?.room_mut(room_id)?;
-        if room.grants.iter().any(|known| known.is_same(&grant)) {
+        if room.grants.iter().any(|known| known.is_same(&grant) && !known.has_expired(now)) {
             return Err(Refusal::new(409, "the room has this grant already; revoke it first"));
         }
+        // One that has expired gives way.
+        room.grants.retain(|known| !known.is_same(&grant));
         let answer = ApiResponse::json(201, &grant.view(room_id));
         room.grants.push(grant);
         Ok(answer)

@@ -9,7 +9,7 @@
 //! Actors that were created here are governed by what is here, at once: a deleted actor is cut, a grant that has ended
 //! ends subscriptions. Actors of an auth file keep to their file, and where every token is welcome those that nobody
 //! created may do everything, in the apps here too. All meet on the same topics: inside, the topic of a room is
-//! `APP_ID/app/room/topic`.
+//! `APP_ID/app/room/topic`, and in an access scope `APP_ID@SCOPE_ID/app/room/topic`.
 
 mod access;
 mod actors;
@@ -27,8 +27,8 @@ mod time;
 
 pub use api::{ApiRequest, ApiResponse};
 pub(crate) use publish::{BatchMessage, PublishRefusal, read_batch};
-pub(crate) use state::State;
 pub use state::StateError;
+pub(crate) use state::{LostRoom, State};
 pub(crate) use time::Time;
 
 use std::fmt;
@@ -63,6 +63,8 @@ pub(crate) struct ControlPlane {
     mint: Mint,
     /// At least the size of the state, but for what requests do not say.
     bytes: usize,
+    /// The change after which the size was measured.
+    measured: Option<u64>,
 }
 
 /// What everything belongs to.
@@ -75,7 +77,14 @@ pub(crate) struct Project {
 impl ControlPlane {
     /// An empty one.
     pub(crate) fn new(api_key: Token, project: Project, seed: u64) -> Self {
-        Self { api_key, project, state: State::default(), mint: Mint::new(seed, b""), bytes: 0 }
+        Self {
+            api_key,
+            project,
+            state: State::default(),
+            mint: Mint::new(seed, b""),
+            bytes: 0,
+            measured: None,
+        }
     }
 
     /// Counts the changes.
@@ -91,14 +100,16 @@ impl ControlPlane {
     /// Replaces all that it knows.
     pub(crate) fn set_state(&mut self, state: State) {
         // What was handed out before must not be handed out again.
-        self.mint = self.mint.beside(state.to_json().as_bytes());
-        self.roll_back(state);
+        let json = state.to_json();
+        self.mint = self.mint.beside(json.as_bytes());
+        (self.state, self.bytes, self.measured) = (state, json.len(), None);
     }
 
-    /// Goes back to an earlier state.
+    /// Goes back to an earlier state, which is a change of its own.
     pub(crate) fn roll_back(&mut self, state: State) {
+        let revision = self.state.revision + 1;
         self.state = state;
-        self.bytes = self.state.to_json().len();
+        self.state.revision = revision;
     }
 
     /// Answers a request.
@@ -161,8 +172,12 @@ impl ControlPlane {
             "GET" => self.read(&route, &ListQuery::read(request.query)?),
             "DELETE" => self.delete(now, &route),
             _ => {
-                self.make_room(request.body.len())?;
-                self.write(now, &route, request)
+                // What the answer adds to a body: ids, dates, names of fields.
+                let more = request.body.len() + 1024;
+                self.check_room(more)?;
+                let answer = self.write(now, &route, request)?;
+                self.bytes += more;
+                Ok(answer)
             }
         }
     }
@@ -221,14 +236,13 @@ impl ControlPlane {
     }
 
     /// Sees that what is kept stays bounded.
-    fn make_room(&mut self, more: usize) -> Result<(), Refusal> {
-        // What the answer adds to a body: ids, dates, names of fields.
-        let more = more + 1024;
-        if self.bytes + more > MAX_STATE_BYTES {
+    fn check_room(&mut self, more: usize) -> Result<(), Refusal> {
+        // Measuring takes long, so it is done once for each state at most.
+        if self.bytes + more > MAX_STATE_BYTES && self.measured != Some(self.state.revision) {
             self.bytes = self.state.to_json().len();
+            self.measured = Some(self.state.revision);
         }
-        self.bytes += more;
-        if self.bytes > MAX_STATE_BYTES {
+        if self.bytes + more > MAX_STATE_BYTES {
             return Err(Refusal::new(507, format!("there is no room: at most {MAX_STATE_BYTES} bytes")));
         }
         Ok(())

@@ -1,5 +1,7 @@
 //! Access scopes.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -21,7 +23,7 @@ pub(super) struct Scope {
     name: String,
     description: Option<String>,
     metadata: Option<Value>,
-    /// An inactive scope leaves its actors as if they had none.
+    /// The actors of an inactive scope are as if they had none, as in `@nolag/core`.
     pub(super) is_active: bool,
     created_at: Time,
     updated_at: Time,
@@ -46,7 +48,7 @@ impl Scope {
 impl ControlPlane {
     pub(super) fn scope(&self, id: &str) -> Result<&Scope, Refusal> {
         let found = self.state.scopes.iter().find(|scope| scope.access_scope_id == id);
-        found.ok_or_else(|| Refusal::missing("scope"))
+        found.map(Arc::as_ref).ok_or_else(|| Refusal::missing("scope"))
     }
 
     pub(super) fn list_scopes(&self, query: &ListQuery) -> ApiResponse {
@@ -74,7 +76,7 @@ impl ControlPlane {
             updated_at: now,
         };
         let answer = ApiResponse::json(201, &scope.view(self.project));
-        self.state.scopes.push(scope);
+        self.state.scopes.push(scope.into());
         Ok(answer)
     }
 
@@ -87,7 +89,7 @@ impl ControlPlane {
         fields.finish()?;
         let project = self.project;
         let found = self.state.scopes.iter_mut().find(|scope| scope.access_scope_id == id);
-        let scope = found.ok_or_else(|| Refusal::missing("scope"))?;
+        let scope = found.map(Arc::make_mut).ok_or_else(|| Refusal::missing("scope"))?;
         put(&mut scope.name, name);
         put(&mut scope.description, description);
         put(&mut scope.metadata, metadata);

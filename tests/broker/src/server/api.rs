@@ -8,9 +8,12 @@ use axum::{
 };
 use futures_util::StreamExt;
 use nolag_core::Token;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
-use super::{state_file::StateFile, task::Call};
+use super::{
+    saver::Notebook,
+    task::{Call, call},
+};
 use crate::{ApiRequest, ApiResponse, control::MAX_BODY_BYTES};
 
 /// Bytes of a body that is too large which are still read, so that the client comes to see the answer.
@@ -20,12 +23,13 @@ const MAX_DISCARDED_BYTES: usize = 64 << 20;
 #[derive(Debug, Clone)]
 pub(super) struct Desk {
     calls: mpsc::UnboundedSender<Call>,
-    file: Option<StateFile>,
+    /// Without it, nothing is saved.
+    notebook: Option<Notebook>,
 }
 
 impl Desk {
-    pub(super) fn new(calls: mpsc::UnboundedSender<Call>, file: Option<StateFile>) -> Self {
-        Self { calls, file }
+    pub(super) fn new(calls: mpsc::UnboundedSender<Call>, notebook: Option<Notebook>) -> Self {
+        Self { calls, notebook }
     }
 }
 
@@ -41,9 +45,8 @@ pub(super) async fn answer(
     let Some(body) = read(body).await else { return StatusCode::BAD_REQUEST.into_response() };
     let authorization =
         headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).map(Token::new);
-    let (result, reply) = oneshot::channel();
-    let Desk { calls, file } = desk;
-    let call: Call = Box::new(move |core, now| {
+    let Desk { calls, notebook } = desk;
+    let handled = call(&calls, move |core, now| {
         let request = ApiRequest {
             method: method.as_str(),
             path: uri.path(),
@@ -51,17 +54,20 @@ pub(super) async fn answer(
             authorization: authorization.as_ref().map(Token::expose),
             body: &body,
         };
-        let response = match &file {
-            Some(file) => core.handle_api_saved(now, &request, Some(&|text| file.save(text))),
-            None => core.handle_api(now, &request),
-        };
+        let before = core.control_revision();
+        let response = core.handle_api(now, &request);
         tracing::debug!("{request:?}: {}", response.status);
-        // Fails only when the client is gone.
-        Box::new(move || drop(result.send(response)))
+        let revision = core.control_revision();
+        let saved = notebook.filter(|_| revision != before).map(|notebook| notebook.note(revision));
+        (response, saved)
     });
-    let answered = match calls.send(call) {
-        Ok(()) => reply.await.ok(),
-        Err(_) => None,
+    let answered = match handled.await {
+        // A change is in force by now. Who made it is told once it lasts.
+        Some((response, Some(saved))) => match saved.await {
+            Ok(true) => Some(response),
+            Ok(false) | Err(_) => call(&calls, |core, _| core.refuse_unsaved()).await,
+        },
+        handled => handled.map(|(response, _)| response),
     };
     answered.map_or_else(|| StatusCode::SERVICE_UNAVAILABLE.into_response(), into_response)
 }

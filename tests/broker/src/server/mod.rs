@@ -3,6 +3,7 @@
 mod api;
 mod auth_file;
 mod connection;
+mod saver;
 mod state_file;
 mod task;
 
@@ -10,6 +11,7 @@ use std::{
     fmt, io,
     net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
+    sync::Arc,
     time::Duration,
 };
 
@@ -29,6 +31,7 @@ use tokio::{
 };
 
 use crate::{AuthConfig, AuthError, BrokerConfig, BrokerCore, StateError};
+use saver::Saver;
 use state_file::StateFile;
 use task::{BrokerTask, Call, Event};
 
@@ -92,7 +95,7 @@ pub enum ServerError {
         /// What is wrong with it.
         source: StateError,
     },
-    /// The file of the control plane cannot be read or written.
+    /// The file of the control plane cannot be read or written, or another broker uses it.
     StateFile {
         /// The file.
         path: PathBuf,
@@ -161,8 +164,19 @@ pub struct Server {
     recorded: watch::Receiver<u64>,
     stop: oneshot::Sender<()>,
     broker: Running,
-    /// Listener and auth file watcher. Aborted when dropped.
+    /// Listener, auth file watcher and saver. Aborted when dropped.
     _helpers: Vec<Running>,
+    _state_file: Option<Closing>,
+}
+
+/// A file that is given back with its owner.
+#[derive(Debug)]
+struct Closing(Arc<StateFile>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 /// A task that ends with its owner.
@@ -185,8 +199,8 @@ impl Server {
         if let Some(watcher) = &watcher {
             options.config.auth = AuthConfig::from_file(watcher.path())?;
         }
-        let state_file = options.config.state_file.clone().map(StateFile::new);
-        let saved = state_file.as_ref().map(StateFile::load).transpose()?.flatten();
+        let state_file = options.config.state_file.as_deref().map(StateFile::open).transpose()?.map(Arc::new);
+        let saved = state_file.as_deref().map(StateFile::load).transpose()?.flatten();
         let addr = options.addr;
         let bound = async {
             let listener = TcpListener::bind(addr).await?;
@@ -207,9 +221,11 @@ impl Server {
             (None, Some(file)) => file.save(&core.saved_control()).map_err(|source| file.unusable(source))?,
             (None, None) => {}
         }
+        let saver = state_file.clone().map(|file| Saver::new(calls.clone(), file, core.control_state()));
+        let (saver, notebook) = saver.unzip();
         let broker = Running(tokio::spawn(broker.run(stopped, SHUTDOWN_PATIENCE)));
 
-        let api = api::Desk::new(calls.clone(), state_file);
+        let api = api::Desk::new(calls.clone(), notebook);
         let app = Router::new()
             .route("/ws", get(open_socket))
             .route("/health", get(health))
@@ -224,8 +240,10 @@ impl Server {
             }
         });
         let watching = watcher.map(|watcher| tokio::spawn(watcher.run(calls.clone())));
-        let helpers = [Some(listening), watching].into_iter().flatten().map(Running).collect();
-        Ok(Self { local_addr, calls, recorded, stop, broker, _helpers: helpers })
+        let saving = saver.map(|saver| tokio::spawn(saver.run()));
+        let helpers = [Some(listening), watching, saving].into_iter().flatten().map(Running).collect();
+        let state_file = state_file.map(Closing);
+        Ok(Self { local_addr, calls, recorded, stop, broker, _helpers: helpers, _state_file: state_file })
     }
 
     /// Where it listens, with the real port.
@@ -253,13 +271,7 @@ impl Server {
         &self,
         act: impl FnOnce(&mut BrokerCore, Instant) -> R + Send + 'static,
     ) -> Result<R, Stopped> {
-        let (result, reply) = oneshot::channel();
-        let call: Call = Box::new(|core, now| {
-            let value = act(core, now);
-            Box::new(move || drop(result.send(value)))
-        });
-        self.calls.send(call).map_err(|_| Stopped)?;
-        reply.await.map_err(|_| Stopped)
+        task::call(&self.calls, act).await.ok_or(Stopped)
     }
 
     /// Changes whenever a frame was recorded.

@@ -25,6 +25,20 @@ pub(super) const TOO_SLOW: (u16, &str) = (1013, "reads too slowly");
 /// Something to do on the core, and what to do once its outputs are on their way.
 pub(super) type Call = Box<dyn FnOnce(&mut BrokerCore, Instant) -> Box<dyn FnOnce() + Send> + Send>;
 
+/// Does something on the core. `None` when the broker has ended.
+pub(super) async fn call<R: Send + 'static>(
+    calls: &mpsc::UnboundedSender<Call>,
+    act: impl FnOnce(&mut BrokerCore, Instant) -> R + Send + 'static,
+) -> Option<R> {
+    let (result, reply) = oneshot::channel();
+    let call: Call = Box::new(|core, now| {
+        let value = act(core, now);
+        Box::new(move || drop(result.send(value)))
+    });
+    calls.send(call).ok()?;
+    reply.await.ok()
+}
+
 /// What connections report.
 #[derive(Debug)]
 pub(super) enum Event {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use nolag_broker::{BrokerConfig, ConnectionId, Limits, Profile};
 use nolag_core::rest::{
-    ActorCreate, AppCreate, BatchMessage, RoomCreate, ScopeCreate, actors, apps, publish, rooms, scopes,
+    ActorCreate, AppCreate, BatchMessage, RoomCreate, ScopeCreate, ScopeUpdate, actors, apps, publish, rooms,
+    scopes,
 };
 use serde_json::{Value, json};
 
@@ -77,6 +78,12 @@ fn a_scope_is_addressed_by_its_id() {
         (plane.world.payloads(inside), plane.world.payloads(plane.subscriber)),
         (vec![json!(7)], vec![])
     );
+
+    plane.world.call(scopes::update(&scope, &ScopeUpdate::new().is_active(false))).unwrap();
+    let mut message = plane.message(8);
+    message["scopeId"] = scope.into();
+    let (status, error) = plane.publish(json!([message]));
+    assert_eq!((status, &error["error"]["code"]), (404, &json!(42940)));
 }
 
 #[test]

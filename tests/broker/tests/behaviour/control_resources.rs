@@ -203,6 +203,10 @@ fn a_grant_is_made_listed_and_revoked() {
         "it is there already"
     );
     let of_type = RoomAccessCreate::to_type("agent", "pubSub").topics(["jobs"]);
+    let expired = world.call(rooms::grant_access(&app, &room, &of_type.clone().expires_at("1970-01-01")));
+    let renewed = world.call(rooms::grant_access(&app, &room, &of_type)).unwrap();
+    assert_ne!(expired.unwrap().access_id, renewed.access_id, "an expired one is replaced");
+    world.call(rooms::revoke_access(&app, &room, &renewed.access_id)).unwrap();
     world.call(rooms::grant_access(&app, &room, &of_type)).unwrap();
     assert_eq!(world.call(rooms::list_access(&app, &room, &ListParams::new())).unwrap().data.len(), 2);
     let unknown = RoomAccessCreate::to_actor("nobody", "publish");
@@ -289,6 +293,66 @@ fn what_is_wrong_with_a_body_is_said_and_nothing_is_created() {
         assert_eq!(answer.0, 400, "{body}");
     }
     assert_eq!(world.broker.saved_control(), before);
+}
+
+#[test]
+fn what_is_nested_too_deep_to_be_saved_is_refused() {
+    let mut world = world();
+    let app = world.call(apps::create(&AppCreate::new("a"))).unwrap().app_id;
+    let rooms = format!("/apps/{app}/rooms");
+    let room = world.call(rooms::create(&app, &RoomCreate::new("r"))).unwrap().room_id;
+    let actor = world.call(actors::create(&ActorCreate::new("a", "user"))).unwrap().actor.actor_token_id;
+    let scope = world.call(scopes::create(&ScopeCreate::new("s", "s"))).unwrap().access_scope_id;
+    let webhook = |value: Value| json!({"url": "https://x.example", "more": value});
+    let same = |value: Value| value;
+    type Wrap<'a> = &'a dyn Fn(Value) -> Value;
+    let fields: [(&str, String, Value, &str, Wrap<'_>, usize); 15] = [
+        ("POST", "/apps".into(), json!({"name": "b", "blueprintId": "b"}), "config", &same, 0),
+        ("POST", "/apps".into(), json!({"name": "b"}), "topicConfigs", &same, 0),
+        ("POST", "/apps".into(), json!({"name": "b"}), "triggerWebhook", &webhook, 1),
+        ("PATCH", format!("/apps/{app}"), json!({}), "config", &same, 0),
+        ("PATCH", format!("/apps/{app}"), json!({}), "topicConfigs", &same, 0),
+        ("PATCH", format!("/apps/{app}"), json!({}), "files", &same, 0),
+        ("PATCH", format!("/apps/{app}"), json!({}), "hydrationWebhook", &webhook, 1),
+        ("POST", rooms.clone(), json!({"name": "b"}), "metadata", &same, 0),
+        ("PATCH", format!("{rooms}/{room}"), json!({}), "metadata", &same, 0),
+        ("PATCH", format!("{rooms}/{room}"), json!({}), "config", &same, 0),
+        (
+            "POST",
+            format!("{rooms}/{room}/actors"),
+            json!({"permission": "publish", "actorType": "user"}),
+            "metadata",
+            &same,
+            0,
+        ),
+        ("POST", "/actors".into(), json!({"name": "b", "actorType": "user"}), "metadata", &same, 0),
+        ("PATCH", format!("/actors/{actor}"), json!({}), "metadata", &same, 0),
+        ("POST", "/scopes".into(), json!({"name": "b", "slug": "b"}), "metadata", &same, 0),
+        ("PATCH", format!("/scopes/{scope}"), json!({}), "metadata", &same, 0),
+    ];
+    for (method, path, body, field, wrap, levels) in fields {
+        let with = |depth: usize| {
+            let nested = (1..depth - levels)
+                .fold(json!({}), |inner, n| if n % 2 == 0 { json!([inner]) } else { json!({"in": inner}) });
+            let mut body = body.clone();
+            body[field] = wrap(nested);
+            body
+        };
+        let before = world.broker.saved_control();
+        for depth in [66, 120, 126] {
+            let (code, error) = world.api(method, &path, with(depth));
+            let text = error["message"].as_str().unwrap();
+            assert!(
+                code == 400 && text.contains(field) && text.contains("64"),
+                "{path} {field}: {code} {text}"
+            );
+        }
+        assert_eq!(world.broker.saved_control(), before);
+        let (code, answer) = world.api(method, &path, with(64));
+        assert!(matches!(code, 200 | 201), "{path} {field}: {code} {answer}");
+        let saved = world.broker.saved_control();
+        world.broker.load_control(world.now, &saved).unwrap();
+    }
 }
 
 #[test]

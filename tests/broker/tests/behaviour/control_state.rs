@@ -1,5 +1,7 @@
 //! What the control plane knows outlives the broker.
 
+use std::time::Duration;
+
 use nolag_broker::{AuthConfig, BrokerConfig};
 use nolag_core::rest::{
     ActorCreate, AppCreate, ListParams, RoomAccessCreate, RoomCreate, ScopeCreate, actors, apps, rooms,
@@ -75,7 +77,10 @@ fn what_is_not_a_saved_state_is_refused_and_changes_nothing() {
         ("{".into(), "not valid JSON"),
         (saved.clone() + "x", "not valid JSON"),
         ("[]".into(), "not what belongs there"),
-        (with(&|state| state["version"] = 2.into()), "version 2 is not known"),
+        (with(&|state| state["version"] = 0.into()), "version 0 is not known"),
+        (with(&|state| state["version"] = 2.into()), "version 2 was written by a newer program"),
+        (r#"{"version": 3, "things": {"new": "hush"}}"#.into(), "version 3 was written by a newer program"),
+        (with(&|state| state["revision"] = u64::MAX.into()), "revision 18446744073709551615 is too large"),
         (with(&|state| state["apps"][0]["settings"]["topics"] = "hush".into()), "apps[0].settings.topics"),
         (with(&|state| state["actors"][0]["createdAt"] = "hush".into()), "actors[0].createdAt"),
         (with(&|state| state["other"] = "hush".into()), "not what belongs there"),
@@ -93,12 +98,59 @@ fn what_is_not_a_saved_state_is_refused_and_changes_nothing() {
 }
 
 #[test]
+fn the_largest_revision_still_counts_on() {
+    let (world, _) = full();
+    let mut state: Value = serde_json::from_str(&world.broker.saved_control()).unwrap();
+    state["revision"] = (1_u64 << 53).into();
+    let mut world = load(&state.to_string()).unwrap();
+    world.call(apps::create(&AppCreate::new("one more"))).unwrap();
+}
+
+#[test]
+fn what_was_deleted_takes_little_room_and_not_for_ever() {
+    let (mut world, _) = full();
+    // An app and an actor that are created and deleted: the app's id and the actor's token.
+    let come_and_go = |world: &mut World, size: usize| {
+        let text = "x".repeat(size);
+        let create = AppCreate::new("a").config(json!({"text": text})).blueprint_id("b");
+        let app = world.call(apps::create(&create)).unwrap().app_id;
+        world.call(rooms::create(&app, &RoomCreate::new("r").description(text.clone()))).unwrap();
+        world.call(apps::delete(&app)).unwrap();
+        let create = ActorCreate::new("a", "user").metadata(json!({"text": text}));
+        let created = world.call(actors::create(&create)).unwrap();
+        world.call(actors::delete(&created.actor.actor_token_id)).unwrap();
+        world.pass(Duration::from_millis(1));
+        (app, created.access_token.expose().to_owned())
+    };
+    let is_refused = |world: &mut World, token: &str| {
+        let conn = world.open();
+        let auth = json!({"type": "auth", "token": token, "protocolVersion": 2});
+        world.ask(conn, auth)[0]["success"] == false
+    };
+    let before = world.broker.saved_control().len();
+    let (first_app, first_token) = come_and_go(&mut world, 100_000);
+    let one = world.broker.saved_control().len() - before;
+    assert!(one < 4000, "{one}");
+    let (second_app, second_token) = come_and_go(&mut world, 1);
+    (0..999).for_each(|_| drop(come_and_go(&mut world, 1)));
+    let saved = world.broker.saved_control();
+    assert!(saved.len() < before + 1001 * one);
+    assert!(!saved.contains(&first_app) && saved.contains(&second_app), "the longest deleted goes first");
+    assert!(!is_refused(&mut world, &first_token), "it is any token, and every token is welcome here");
+    assert!(is_refused(&mut world, &second_token));
+}
+
+#[test]
 fn the_seed_world_is_added_once_and_stays_deleted() {
     let seeded = || BrokerConfig { auth: AuthConfig::seed_world(), ..BrokerConfig::default() };
     let mut world = World::managed(seeded());
     let app = world.call(apps::list(&ListParams::new())).unwrap().data[0].app_id.clone();
     world.call(apps::delete(&app)).unwrap();
     let mut later = World::managed(seeded());
+    for n in 0..1001 {
+        let app = world.call(apps::create(&AppCreate::new(format!("a{n}")))).unwrap().app_id;
+        world.call(apps::delete(&app)).unwrap();
+    }
     later.broker.load_control(later.now, &world.broker.saved_control()).unwrap();
     assert!(later.call(apps::list(&ListParams::new())).unwrap().data.is_empty());
     later.broker.load_control(later.now, &full().0.broker.saved_control()).unwrap();

@@ -176,6 +176,24 @@ async fn what_was_created_is_there_after_a_new_start() {
 }
 
 #[tokio::test]
+async fn a_file_serves_one_broker_at_a_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("state.json");
+    let options = || ServerOptions { addr: ([127, 0, 0, 1], 0).into(), ..ServerOptions::default() };
+    let first = Server::bind(options().state_file(&path)).await.unwrap();
+    let error = Server::bind(options().state_file(&path)).await.unwrap_err();
+    assert!(matches!(error, ServerError::StateFile { .. }), "{error}");
+    assert!(
+        error.to_string().contains("state.json") && error.to_string().contains("another broker"),
+        "{error}"
+    );
+    drop(first);
+    let second = Server::bind(options().state_file(&path)).await.unwrap();
+    second.shutdown().await;
+    Server::bind(options().state_file(&path)).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_broken_file_is_an_error_at_the_start_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state.json");

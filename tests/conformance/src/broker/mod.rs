@@ -4,6 +4,7 @@
 //! at the recorded times, in virtual time. Every recorded answer must be among its answers, in the recorded order, and
 //! nothing else. What may differ is listed in [`Allowed`] and nowhere else.
 
+mod actors;
 mod allowed;
 mod answers;
 mod same;

@@ -11,6 +11,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{
     Allowed,
+    actors::Actors,
     answers::{Answer, Answers},
     same::text,
 };
@@ -32,7 +33,9 @@ const CLOCK_TOLERANCE: f64 = 0.02;
 /// The state of a replay.
 pub(crate) struct Session {
     broker: BrokerCore,
+    /// The auth file; nil if there is none.
     tokens: Json,
+    actors: Actors,
     /// Recorded connection → ours, and back.
     conns: BTreeMap<u64, ConnectionId>,
     numbers: BTreeMap<ConnectionId, u64>,
@@ -48,21 +51,25 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn new(trace: &Trace) -> Result<Self, String> {
         let keys = &trace.header.keys;
-        let tokens = match keys.get("auth") {
-            None => json!({"tokens": {}}),
+        let (tokens, auth) = match keys.get("auth") {
+            // Tokens are not in every recording; who they stand for is.
+            None => (Json::Null, AuthConfig::allow_all()),
             Some(name) => {
                 let name = name.as_str().ok_or("key \"auth\" is not a string")?;
                 let path = trace.directory.join(name);
                 let content = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-                serde_json::from_slice(&content)
-                    .map_err(|error| format!("{}: not JSON: {error}", path.display()))?
+                let tokens: Json = serde_json::from_slice(&content)
+                    .map_err(|error| format!("{}: not JSON: {error}", path.display()))?;
+                let auth = AuthConfig::from_json(&tokens.to_string()).map_err(|error| error.to_string())?;
+                (tokens, auth)
             }
         };
+        let actors = if tokens.is_null() { Actors::of(trace, &auth) } else { Actors::default() };
         let record_messages = keys.get("record_messages").and_then(Json::as_bool).unwrap_or(true);
         let fraction = trace.lines.iter().find_map(clock_start);
         let config = BrokerConfig {
             profile: Profile::Kraken04,
-            auth: AuthConfig::from_json(&tokens.to_string()).map_err(|error| error.to_string())?,
+            auth,
             record_messages,
             durable_delivery: true,
             delivery_lag: DELIVERY_LAG,
@@ -76,6 +83,7 @@ impl Session {
         Ok(Self {
             broker: BrokerCore::new(config, Instant::ZERO),
             tokens,
+            actors,
             conns: BTreeMap::new(),
             numbers: BTreeMap::new(),
             now: 0,
@@ -92,7 +100,7 @@ impl Session {
         match &line.what {
             What::Message(message) if message.from == Peer::Client => {
                 self.pass_until(at, line.number);
-                self.send(message);
+                self.send(message, line.number);
             }
             What::Message(message) => {
                 self.settle(at, line.number);
@@ -201,7 +209,7 @@ impl Session {
         }
     }
 
-    fn send(&mut self, message: &Message) {
+    fn send(&mut self, message: &Message, line: usize) {
         let Some(id) = self.conns.get(&message.conn).copied() else { return };
         let now = self.instant();
         match &message.body {
@@ -215,7 +223,8 @@ impl Session {
                 if let Some(frame) = frame {
                     self.note_publisher(message.conn, frame);
                 }
-                match frame.and_then(|frame| self.with_our_ids(frame)) {
+                let ours = self.actors.with_our_token(line, bytes);
+                match ours.or_else(|| frame.and_then(|frame| self.with_our_ids(frame))) {
                     Some(bytes) => self.broker.handle_binary(now, id, &bytes),
                     None => self.broker.handle_binary(now, id, bytes),
                 }

@@ -11,10 +11,11 @@ use nolag_core::{
 };
 
 use super::{
-    Different,
+    Did, Different,
     happening::{map, of_event, of_message},
     model::{Asker, Command, Kind, Model},
     presence::{PresenceEvent, shows_online},
+    step::told,
 };
 use crate::{
     broker,
@@ -38,9 +39,17 @@ pub(super) struct Context<'c> {
     /// In microseconds.
     pub(super) now: u64,
     pub(super) line: usize,
+    /// What the client does is noted here, if somebody watches.
+    pub(super) did: Option<&'c mut Vec<Did>>,
 }
 
 impl Context<'_> {
+    fn note(&mut self, did: impl FnOnce(&Values) -> Did) {
+        if let Some(noted) = &mut self.did {
+            noted.push(did(self.values));
+        }
+    }
+
     fn instant(&self) -> Instant {
         Instant::from_micros(self.now)
     }
@@ -83,6 +92,9 @@ impl Connection {
         config.connect_timeout = PATIENCE;
         config.reconnect = ReconnectPolicy::never();
         config.publish_rate = None;
+        // Acks leave when theirs did, in the same company.
+        config.acks.max_delay = std::time::Duration::ZERO;
+        config.acks.max_batch = usize::MAX;
         let now = Instant::from_micros(now);
         let mut core = ClientCore::new(config, line as u64, now)?;
         let op = core.connect(now)?;
@@ -119,6 +131,11 @@ impl Connection {
 
     pub(super) fn auth_line(&self) -> usize {
         self.auth_line
+    }
+
+    /// What the client waits for, in words.
+    pub(super) fn explain(&self) -> String {
+        self.core.explain()
     }
 
     /// The next moment at which the client wants to be called.
@@ -395,17 +412,22 @@ impl Connection {
             while let Some(event) = self.core.poll_event() {
                 let lines = &self.lines;
                 let line = |op| lines.get(&op).map_or(-1, |line| *line as i128);
-                self.got.push(of_event(cx.values, &event, line));
+                let event = of_event(cx.values, &event, line);
+                cx.note(|values| Did::Told(told(values, &event)));
+                self.got.push(event);
                 is_quiet = false;
             }
             while let Some(message) = self.core.poll_message() {
                 let topics = &self.topics;
                 let whose = |id| topics.get(&id).cloned().unwrap_or_default();
-                self.got.push(of_message(cx.values, &message, whose));
+                let message = of_message(cx.values, &message, whose);
+                cx.note(|values| Did::Told(told(values, &message)));
+                self.got.push(message);
             }
             while let Some(action) = self.core.poll_action() {
                 match action {
                     Action::CloseTransport { code, reason, .. } => {
+                        cx.note(|_| Did::Closed { code, reason });
                         self.closed = Some((code, reason));
                         self.ended = true;
                     }
@@ -491,6 +513,7 @@ impl Connection {
 
     /// The client sends a frame: one that is due, or one that a rule names.
     fn sends(&mut self, cx: &mut Context<'_>, frame: &Bytes) {
+        cx.note(|_| Did::Sent(frame.clone()));
         if frame.is_empty() {
             self.model.different.insert(Different::Heartbeats);
             return self.take_in(cx, Bytes::new());

@@ -14,10 +14,12 @@ mod happening;
 mod model;
 mod presence;
 mod session;
+mod step;
 
 use std::collections::BTreeSet;
 
 pub use different::Different;
+pub use step::{Cause, Did, Step};
 
 use crate::{
     mode::{Finding, Outcome},
@@ -39,7 +41,16 @@ pub fn live(trace: &Trace) -> Life {
     if !trace.problems.is_empty() {
         return Life::default();
     }
-    let (findings, different) = match Session::new(trace) {
+    run(trace, None)
+}
+
+/// Lives what could be read of a recording, and shows every step to `watch` as it is made.
+pub fn live_with<'t>(trace: &'t Trace, watch: &'t mut dyn FnMut(&Step<'_>)) -> Life {
+    run(trace, Some(watch))
+}
+
+fn run<'t>(trace: &'t Trace, watch: Option<&'t mut dyn FnMut(&Step<'_>)>) -> Life {
+    let (findings, different) = match Session::new(trace, watch) {
         Ok(session) => session.run(),
         Err(text) => (vec![Finding { line: 1, text, failed: true }], BTreeSet::new()),
     };

@@ -6,7 +6,7 @@ use nolag_core::wire::ClientFrame;
 use serde_json::{Map, Value as Json};
 
 use super::{
-    Different,
+    Cause, Did, Different, Step,
     connection::{Connection, Context},
 };
 use crate::{
@@ -29,10 +29,15 @@ pub(super) struct Session<'t> {
     connections: BTreeMap<u64, Connection>,
     findings: Vec<Finding>,
     different: BTreeSet<Different>,
+    watch: Option<&'t mut dyn FnMut(&Step<'_>)>,
+    /// What has been done since the last step was shown.
+    did: Vec<Did>,
+    /// How many findings have been shown.
+    shown: usize,
 }
 
 impl<'t> Session<'t> {
-    pub(super) fn new(trace: &'t Trace) -> Result<Self, String> {
+    pub(super) fn new(trace: &'t Trace, watch: Option<&'t mut dyn FnMut(&Step<'_>)>) -> Result<Self, String> {
         Ok(Self {
             trace,
             broker: broker::Session::new(trace)?,
@@ -40,11 +45,15 @@ impl<'t> Session<'t> {
             connections: BTreeMap::new(),
             findings: Vec::new(),
             different: BTreeSet::new(),
+            watch,
+            did: Vec::new(),
+            shown: 0,
         })
     }
 
     /// Runs the whole recording. Returns the findings and the differences that were met.
     pub(super) fn run(mut self) -> (Vec<Finding>, BTreeSet<Different>) {
+        let mut last = 0;
         for line in &self.trace.lines {
             let at = (line.at.max(0.0) * 1e6).round() as u64;
             self.pass_until(at, line.number);
@@ -57,6 +66,12 @@ impl<'t> Session<'t> {
                 What::Event { name, conn: Some(conn), keys } => self.event(name, *conn, keys, at, line),
                 What::Event { .. } => {}
             }
+            let conn = match &line.what {
+                What::Event { conn, .. } => *conn,
+                What::Message(message) => Some(message.conn),
+            };
+            self.show(Cause::Line(line), at, conn);
+            last = at;
         }
         for connection in self.connections.values_mut() {
             let missing = connection.missing();
@@ -67,6 +82,7 @@ impl<'t> Session<'t> {
             }));
             self.different.append(&mut connection.model.different);
         }
+        self.show(Cause::End, last, None);
         self.findings.sort_by_key(|finding| finding.line);
         (self.findings, self.different)
     }
@@ -77,7 +93,22 @@ impl<'t> Session<'t> {
             let due = self.connections.iter().filter_map(|(conn, client)| Some((client.timeout()?, *conn)));
             let Some((now, conn)) = due.min().filter(|(due, _)| *due <= at) else { return };
             self.with(conn, now, line, |client, cx| client.pass(cx));
+            self.show(Cause::Timer { conn }, now, Some(conn));
         }
+    }
+
+    /// Shows what has been done since the last step to whoever watches.
+    fn show(&mut self, cause: Cause<'_>, at: u64, conn: Option<u64>) {
+        let Some(watch) = self.watch.as_mut() else { return };
+        let client = conn.and_then(|conn| self.connections.get(&conn));
+        watch(&Step {
+            at: at as f64 / 1e6,
+            cause,
+            did: &std::mem::take(&mut self.did),
+            findings: &self.findings[self.shown..],
+            explain: client.map(Connection::explain),
+        });
+        self.shown = self.findings.len();
     }
 
     /// Does something with a connection's client, if it has one.
@@ -89,7 +120,8 @@ impl<'t> Session<'t> {
         act: impl FnOnce(&mut Connection, &mut Context<'_>) -> R,
     ) -> Option<R> {
         let client = self.connections.get_mut(&conn)?;
-        let mut cx = Context { values: &mut self.values, broker: &mut self.broker, conn, now, line };
+        let did = self.watch.is_some().then_some(&mut self.did);
+        let mut cx = Context { values: &mut self.values, broker: &mut self.broker, conn, now, line, did };
         let result = act(client, &mut cx);
         let failures = client.take_failures();
         self.findings.extend(failures.into_iter().map(|text| Finding { line, text, failed: true }));

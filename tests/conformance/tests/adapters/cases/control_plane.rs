@@ -369,11 +369,18 @@ fn a_created_room_is_found_by_who_is_connected_already(w: &World) {
 fn a_grant_keeps_others_out_until_it_is_revoked(w: &World) {
     let plane = Plane::new(w);
     let (ann_id, ann, _) = plane.user(w, "ann");
-    let (_, ben, _) = plane.user(w, "ben");
+    let (_, ben, bens_log) = plane.user(w, "ben");
+    let topic = plane.topic("general");
+    w.wait(ann.subscribe(&topic)).unwrap();
+    let mut bens = w.wait(ben.subscribe(&topic).stream::<u32>()).unwrap();
     let access = RoomAccessCreate::to_actor(ann_id, AccessPermission::PubSub);
     let rooms = plane.api.rooms();
     let (app, room) = (&plane.app.app_id, &plane.room.room_id);
     let grant = w.wait(rooms.grant_access(app, room, &access)).unwrap();
+    assert!(w.wait(bens.next()).is_none(), "the subscription ends with the access");
+    w.heard(&bens_log, &format!("subscription to {topic} ended"));
+    assert!(ben.subscriptions().is_empty());
+    assert!(ann.subscriptions().iter().all(|subscription| subscription.live));
     assert!(plane.may_subscribe(w, &ann, "general") && !plane.may_subscribe(w, &ben, "general"));
     w.wait(rooms.revoke_access(app, room, &grant.access_id)).unwrap();
     assert!(plane.may_subscribe(w, &ben, "general"));

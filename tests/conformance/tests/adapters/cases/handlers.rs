@@ -1,19 +1,31 @@
 //! Functions that the client calls.
 
-use std::sync::Arc;
+use std::{
+    future,
+    panic::panic_any,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::Poll,
+};
 
-use nolag::Client;
+use nolag::{Client, HandlerId, Message};
 use nolag_broker::BlockingTestBroker;
 use tokio::sync::Semaphore;
 
 use super::{Case, case};
-use crate::world::{Log, TOPIC, World};
+use crate::{
+    fixtures::Bomb,
+    world::{Log, TOPIC, World},
+};
 
 pub(super) const CASES: &[Case] = &[
     case!(One, handlers_need_not_be_async_and_run_in_order),
     case!(One, handlers_can_be_removed_one_by_one_and_all_at_once),
     case!(One, handlers_outlive_the_session),
     case!(One, a_panic_is_reported_and_isolated),
+    case!(One, a_panic_that_panics_when_it_is_dropped_is_isolated),
     case!(One, a_panic_in_an_error_handler_does_not_go_round_in_circles),
     case!(One, a_spawned_handler_holds_up_no_other_and_keeps_its_order),
     case!(One, callbacks_come_behind_the_handlers_of_what_was_before),
@@ -109,6 +121,69 @@ fn a_panic_is_reported_and_isolated(w: &World) {
     }
     assert_eq!(log.count("error: a handler panicked"), 3, "{:?}", log.entries());
     w.wait(client.emit("demo/general/other", "the client goes on")).unwrap();
+}
+
+fn a_panic_that_panics_when_it_is_dropped_is_isolated(w: &World) {
+    let broker = w.broker();
+    let armed = Arc::new(AtomicBool::new(false));
+    let dump_armed = armed.clone();
+    let client = w.connect_with(&broker, "alice", |options| {
+        options.frame_dump(move |_, _| {
+            if dump_armed.swap(false, Ordering::Relaxed) {
+                panic_any(Bomb);
+            }
+        })
+    });
+    let publisher = w.connect(&broker, "bob");
+    let log = Log::watch(&client);
+    client.on_error(|_| -> () { panic_any(Bomb) });
+    armed.store(true, Ordering::Relaxed);
+    w.wait(client.subscribe(TOPIC)).unwrap();
+    let is = |message: &Message, n: u32| message.data() == Ok(n);
+    client.on(TOPIC, move |message| {
+        if is(&message, 1) {
+            panic_any(Bomb);
+        }
+    });
+    client.on(TOPIC, move |message| async move {
+        if is(&message, 2) {
+            panic_any(Bomb);
+        }
+    });
+    client.spawned().on(TOPIC, move |message| {
+        if is(&message, 3) {
+            panic_any(Bomb);
+        }
+    });
+    // Futures and handlers panic when they are dropped.
+    client.on(TOPIC, move |message| {
+        let bomb = is(&message, 4).then(|| Bomb);
+        future::poll_fn(move |_| {
+            let _held = &bomb;
+            Poll::Ready(())
+        })
+    });
+    let own: Arc<Mutex<Option<HandlerId>>> = Arc::default();
+    let (bomb, weak, id) = (Bomb, client.downgrade(), own.clone());
+    *own.lock().unwrap() = Some(client.on(TOPIC, move |message| {
+        let _held = &bomb;
+        if is(&message, 5) {
+            weak.upgrade().unwrap().off(id.lock().unwrap().unwrap());
+        }
+    }));
+    let seen = log.clone();
+    client.on_any(move |message| seen.add(format!("got {}", message.data::<u32>().unwrap())));
+    for n in 1..=5 {
+        w.wait(publisher.emit(TOPIC, &n)).unwrap();
+    }
+    for n in 1..=5 {
+        w.heard(&log, &format!("got {n}"));
+    }
+    client.emit("demo/general/other", &1).callback(|_| panic_any(Bomb)).unwrap();
+    // One for the frame, the five messages and the callback.
+    w.until("all are told", || log.count("error: a handler panicked") == 7);
+    w.wait(client.close());
+    assert_eq!(log.count("disconnect: the client was disconnected by the application"), 1);
 }
 
 fn a_panic_in_an_error_handler_does_not_go_round_in_circles(w: &World) {

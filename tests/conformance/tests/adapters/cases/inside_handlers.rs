@@ -1,9 +1,13 @@
 //! Calls that handlers make: none of them waits for itself.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use nolag::{Client, Emitted, HandlerId, Rejection, Status};
 use nolag_broker::{BlockingTestBroker, Expected};
+use tokio::sync::Barrier;
 
 use super::{Case, case};
 use crate::{
@@ -18,6 +22,7 @@ pub(super) const CASES: &[Case] = &[
     case!(One, a_handler_may_close_the_client_and_wait_for_it),
     case!(One, a_handler_may_disconnect_and_connect_again),
     case!(One, a_handler_may_drop_the_last_client),
+    case!(One, handlers_of_two_clients_may_drop_each_others_last_handle),
     case!(One, a_callback_may_publish_again),
 ];
 
@@ -168,6 +173,37 @@ fn a_handler_may_drop_the_last_client(w: &World) {
     w.connections(&broker, 1);
     assert!(weak.upgrade().is_none());
     w.until("the handler is gone", || Arc::strong_count(&witness) == 1);
+}
+
+fn handlers_of_two_clients_may_drop_each_others_last_handle(w: &World) {
+    let broker = w.broker();
+    let hour = Duration::from_secs(3600);
+    let clients =
+        ["alice", "carol"].map(|actor| w.connect_with(&broker, actor, |options| options.drain_timeout(hour)));
+    let publisher = w.connect(&broker, "bob");
+    let (tell, told) = channel();
+    let both = Arc::new(Barrier::new(2));
+    let last = clients.each_ref().map(|_| Arc::new(Mutex::new(None)));
+    for (client, other) in clients.iter().zip(last.iter().rev()) {
+        let (other, both, tell) = (other.clone(), both.clone(), tell.clone());
+        client.on(TOPIC, move |_| {
+            let (other, both, tell) = (other.clone(), both.clone(), tell.clone());
+            async move {
+                both.wait().await;
+                let last: Option<Client> = other.lock().unwrap().take();
+                drop(last);
+                tell.send(());
+            }
+        });
+        w.wait(client.subscribe(TOPIC)).unwrap();
+    }
+    for (client, own) in clients.into_iter().zip(&last) {
+        *own.lock().unwrap() = Some(client);
+    }
+    w.wait(publisher.emit(TOPIC, &1)).unwrap();
+    w.receive(&told);
+    w.receive(&told);
+    w.connections(&broker, 1);
 }
 
 fn a_callback_may_publish_again(w: &World) {

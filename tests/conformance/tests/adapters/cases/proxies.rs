@@ -66,7 +66,7 @@ fn a_proxy_that_denies_is_told_with_its_status(w: &World) {
 }
 
 fn a_proxy_that_answers_nonsense_is_told(w: &World) {
-    for nonsense in ["SSH-2.0-OpenSSH_9.9\r\n", "HTTP/1.1 abc\r\n\r\n", ""] {
+    for nonsense in ["SSH-2.0-OpenSSH_9.9\r\n", "HTTP/1.1 abc\r\n\r\n", "HTTP/junk 200 OK\r\n\r\n", ""] {
         let proxy = Proxy::start(ProxyKind::Answering(nonsense));
         let client = Client::new("token", w.options("ws://127.0.0.1:9/ws").proxy(proxy.url()));
         let error = transport_error(w.wait(client.connect()));

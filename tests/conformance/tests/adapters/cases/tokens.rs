@@ -12,7 +12,10 @@ use nolag::{Client, Error, FreshToken, Rejection, Status};
 use nolag_broker::{AuthConfig, BlockingTestBroker, Expected};
 
 use super::{Case, case};
-use crate::world::{Log, TOPIC, World};
+use crate::{
+    fixtures::Bomb,
+    world::{Log, TOPIC, World},
+};
 
 pub(super) const CASES: &[Case] = &[
     case!(Every, a_token_is_replaced_ahead_of_its_end, slow),
@@ -165,10 +168,11 @@ fn why_there_is_no_token_is_told(w: &World) {
         1 => Err("the vault is closed"),
         2 => Ok(String::new()),
         3 => panic!("on purpose: sesame"),
+        4 => std::panic::panic_any(Bomb),
         _ => Ok(token.clone()),
     };
     let client = Client::with_token_provider(provider, w.options(&broker.url()));
-    for expected in ["the vault is closed", "it is empty", "its provider panicked"] {
+    for expected in ["the vault is closed", "it is empty", "its provider panicked", "its provider panicked"] {
         let error = w.wait(client.connect()).unwrap_err();
         assert_eq!(error, Error::Rejected(Rejection::TokenUnavailable(expected.into())));
         assert_eq!(client.status(), Status::Disconnected);
