@@ -2,8 +2,10 @@
 
 use std::{fmt, time::Duration};
 
-use jiff::{Timestamp, civil, tz::TimeZone};
+use jiff::{SignedDuration, civil, fmt::temporal::Pieces};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+const EPOCH: civil::DateTime = civil::DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 /// A point in time, to the millisecond. In JSON it is ISO 8601, in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,20 +25,22 @@ impl Time {
     }
 
     /// Reads ISO 8601. Without an offset it is in UTC, without a time it is midnight.
+    ///
+    /// A point in time of jiff would end a day before the end of the year 9999, which people write for "never".
     pub(super) fn parse(text: &str) -> Option<Self> {
-        let time = text.parse::<Timestamp>().or_else(|error| {
-            let local: civil::DateTime = text.parse()?;
-            TimeZone::UTC.to_timestamp(local).map_err(|_| error)
-        });
+        let pieces = Pieces::parse(text).ok()?;
+        let local = pieces.date().to_datetime(pieces.time().unwrap_or_default());
+        let offset = pieces.to_numeric_offset().map_or(0, |offset| offset.seconds());
+        let time = local.duration_since(EPOCH) - SignedDuration::from_secs(offset.into());
         // Whatever was before 1970 is over.
-        Some(Self { unix_millis: u64::try_from(time.ok()?.as_millisecond()).unwrap_or(0) })
+        Some(Self { unix_millis: u64::try_from(time.as_millis()).unwrap_or(0) })
     }
 }
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let millis = i64::try_from(self.unix_millis).unwrap_or(i64::MAX);
-        write!(f, "{:.3}", Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX))
+        let millis = SignedDuration::from_millis(i64::try_from(self.unix_millis).unwrap_or(i64::MAX));
+        write!(f, "{:.3}Z", EPOCH.saturating_add(millis))
     }
 }
 
@@ -64,11 +68,13 @@ mod tests {
         assert_eq!(read("2026-11-30T12:00:00+02:00").as_deref(), Some("2026-11-30T10:00:00.000Z"));
         assert_eq!(read("2026-11-30T12:00:00").as_deref(), Some("2026-11-30T12:00:00.000Z"));
         assert_eq!(read("2026-11-30").as_deref(), Some("2026-11-30T00:00:00.000Z"));
+        assert_eq!(read("9999-12-31T23:59:59Z").as_deref(), Some("9999-12-31T23:59:59.000Z"));
+        assert_eq!(read("9999-12-31T23:59:59.999-12:00").as_deref(), Some("9999-12-31T23:59:59.999Z"));
         assert_eq!(read("1066-10-14").as_deref(), Some("1970-01-01T00:00:00.000Z"));
-        for text in ["", "tomorrow", "12", "2026-13-01"] {
+        for text in ["", "tomorrow", "12", "2026-13-01", "10000-01-01"] {
             assert_eq!(read(text), None, "{text}");
         }
         let far = Time::since_1970(Duration::MAX).to_string();
-        assert!(far.starts_with("9999-12-"), "{far}");
+        assert!(far.starts_with("9999-12-31"), "{far}");
     }
 }
