@@ -103,6 +103,8 @@ fn leaks(records: &[(String, String)]) -> Vec<&str> {
 
 #[test]
 fn secrets_are_logged_by_ureq_proto_and_by_nothing_else() {
+    // With the feature `tls` no client is built without one, not even for http://.
+    rustls::crypto::ring::default_provider().install_default().unwrap();
     log::set_logger(&RECORDS).unwrap();
     log::set_max_level(LevelFilter::Trace);
     let address = serve();
