@@ -714,3 +714,17 @@ fn lobbies_end_with_the_client() {
     assert_eq!(peer.core.poll_timeout(), None);
     assert_eq!(peer.lobby(LOBBY), None);
 }
+
+#[test]
+fn what_a_lobby_does_not_remember_of_presence_is_counted() {
+    let mut peer = watching();
+    peer.lobby_event("update", LOBBY, "north", "priya", "small");
+    assert_eq!(peer.core.stats().presence_dropped, 0);
+    let large = "x".repeat(800_000);
+    for n in 0..40 {
+        peer.lobby_event("join", LOBBY, "north", &format!("large-{n}"), &large);
+        peer.events();
+    }
+    let dropped = peer.core.stats().presence_dropped;
+    assert!((19..=21).contains(&dropped), "{dropped}");
+}

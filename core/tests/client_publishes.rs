@@ -438,3 +438,13 @@ fn several_messages_may_share_one_buffer() {
     assert_eq!(describe(&decode(a)), format!("publish {TOPIC}"));
     assert_eq!(describe(&decode(b)), "publish demo/general/other");
 }
+
+#[test]
+fn explain_counts_frames_of_every_kind_that_wait() {
+    let mut peer = Peer::default_connected();
+    peer.blocked = true;
+    peer.subscribe(TOPIC);
+    peer.subscribe("demo/general/other");
+    peer.publish(TOPIC);
+    assert!(peer.core.explain().contains("; 3 frames to send"), "{}", peer.core.explain());
+}

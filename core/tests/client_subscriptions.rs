@@ -705,3 +705,23 @@ fn the_list_of_subscriptions_is_in_the_order_of_the_first_calls() {
     }
     assert_eq!(peer.topics(), live(&["z/z/z", "a/a/a", "m/m/m"]));
 }
+
+#[test]
+fn a_late_answer_about_one_topic_says_nothing_about_another() {
+    const OTHER: &str = "demo/general/other";
+    let mut peer = Peer::default_connected();
+    let late = peer.subscribe(TOPIC);
+    peer.advance(secs(5));
+    let first = peer.subscribe(OTHER);
+    peer.advance(secs(5));
+    assert!(is_timeout(&peer.outcome(late), Op::Subscribe));
+    peer.subscribed(TOPIC);
+    peer.advance(secs(5));
+    assert!(is_timeout(&peer.outcome(first), Op::Subscribe));
+    let second = peer.subscribe(OTHER);
+    peer.subscribed(OTHER);
+    assert!(peer.is_pending(second), "the answer to the first");
+    peer.unsubscribed(OTHER);
+    peer.subscribed(OTHER);
+    subscription_id(peer.outcome(second));
+}
