@@ -45,6 +45,7 @@ impl ScriptedServer {
         format!("ws://{}/ws", self.listener.local_addr().unwrap())
     }
 
+    #[cfg(feature = "tls")]
     pub(crate) fn listener(&self) -> &TcpListener {
         &self.listener
     }
