@@ -227,6 +227,13 @@ fn a_replay_says_where_the_client_does_something_else() {
 }
 
 #[test]
+fn a_subscription_that_the_broker_ended_ends_in_the_replay_too() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces/access-withdrawn.jsonl");
+    let ran = run(&mut replay(&file, &[])).expect(0);
+    assert!(ran.stdout.contains("tells subscription ended cause=\"unknown_topic\""), "{}", ran.stdout);
+}
+
+#[test]
 fn every_recording_of_this_repository_is_shown_and_replayed_without_tokens() {
     let auth: Json = serde_json::from_slice(&fs::read(trace_of("auth.json")).unwrap()).unwrap();
     let tokens: Vec<&String> = auth["tokens"].as_object().unwrap().keys().collect();

@@ -561,7 +561,18 @@ impl Model {
                 }
             };
         }
-        let Some(index) = self.asked.iter().position(|asked| asked.may_be_refused(frame, &name, now)) else {
+        let denied = code == Some(42940) || name == "unknown_topic" || name == "not_authorized";
+        let refused = |asked: &Asked| {
+            asked.may_be_refused(frame, &name, now) && !(denied && asked.kind == Kind::SetFilters)
+        };
+        let Some(index) = self.asked.iter().position(refused) else {
+            // Nothing was asked, so the actor may not use the topic any more.
+            let topic = text(values, "topic").filter(|_| denied).unwrap_or_default();
+            if self.topics.get(&topic).is_some_and(|topic| topic.confirmed) {
+                self.topics.remove(&topic);
+                let told = Draft::new(values, "subscription ended").text("topic", Some(&topic));
+                return self.expected.push(told.text("cause", Some(&name)).finish());
+            }
             // Before auth everything is refused alike.
             if self.actor.is_some() {
                 self.complain(values, frame);
