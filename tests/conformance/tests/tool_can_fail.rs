@@ -316,15 +316,32 @@ fn a_session_that_our_client_lives_alike_passes() {
 }
 
 #[test]
+fn access_that_is_withdrawn_ends_the_subscription_in_the_client_too() {
+    let header = json!({"scenario": "session", "auth": "tokens.json"});
+    let denied = from_broker(json!({"type": "error", "error": "unknown_topic", "topic": "a/r/t"}));
+    let end = [acknowledged(), denied, closed_by_client(1000)];
+    let (report, status) = session_in("client", "life-denied", header, &end);
+    assert_eq!(status, Some(0), "{report}");
+}
+
+#[test]
 fn what_our_client_does_otherwise_is_explained() {
     let header = json!({"scenario": "session", "auth": "tokens.json"});
     let grouped = from_client(json!({"type": "subscribe", "topic": "a/r/u", "loadBalanceGroup": "g"}));
-    let refused = from_broker(json!({"type": "error", "error": "unknown_topic", "topic": "a/r/t"}));
+    let error = |name: &str| from_broker(json!({"type": "error", "error": name, "topic": "a/r/t"}));
     let cases = [
         (vec![delivered(7), closed_by_client(1000)], "session.jsonl:9: line 7 was never answered"),
         (vec![delivered(7)], "session.jsonl:7: no outcome"),
         (vec![acknowledged(), acknowledged()], "session.jsonl:9: answers nothing that was asked: {"),
-        (vec![acknowledged(), refused], "session.jsonl:9: answers nothing that was asked: {"),
+        (
+            vec![acknowledged(), error("too_many_filters")],
+            "session.jsonl:9: answers nothing that was asked: {",
+        ),
+        (
+            // Access is withdrawn once; then there is no subscription left that could end.
+            vec![acknowledged(), error("unknown_topic"), error("unknown_topic")],
+            "session.jsonl:10: answers nothing that was asked: {",
+        ),
         (vec![acknowledged(), line("s2c", "c1")], "session.jsonl:9: the recorded message is not MessagePack"),
         (
             vec![acknowledged(), from_broker(json!({"type": "teleported"}))],
