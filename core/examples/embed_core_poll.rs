@@ -125,7 +125,7 @@ pub(crate) fn run(
         while let Some(message) = core.poll_message() {
             busy = true;
             summary.received += 1;
-            println!("{}: {}", message.topic, message.payload.text().unwrap_or("(no text)"));
+            println!("{}: {}", message.topic(), message.payload().text().unwrap_or("(no text)"));
         }
 
         // 3. … and says what it wants: to publish one message after the other, and to leave when all came back.

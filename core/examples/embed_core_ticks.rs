@@ -135,9 +135,9 @@ pub(crate) fn run(
         }
         while let Some(message) = core.poll_message() {
             summary.received += 1;
-            if let Ok(position) = message.payload.decode::<(f32, f32)>() {
-                let who = message.meta.from.unwrap_or_else(|| "somebody".into());
-                others.insert(who, position);
+            if let Ok(position) = message.payload().decode::<(f32, f32)>() {
+                let who = message.sender().unwrap_or("somebody");
+                others.insert(who.to_owned(), position);
             }
         }
 

@@ -96,7 +96,7 @@
 //!         }
 //!     }
 //!     while let Some(message) = core.poll_message() {
-//!         heard.push(message.payload.decode::<String>()?);
+//!         heard.push(message.payload().decode::<String>()?);
 //!     }
 //!     // 5. Wait. Here time simply passes.
 //!     now = now + Duration::from_millis(1);
@@ -163,8 +163,8 @@ pub mod wire;
 pub use actor::ActorType;
 pub use client::{
     AckPolicy, Action, ClientCore, Config, Disconnect, Event, FilterChange, Limits, LobbyChange,
-    LobbySnapshot, Message, MessageMeta, OfflinePolicy, OpId, Outcome, OverflowPolicy, PresenceChange,
-    PresenceKind, PresenceMember, Publish, ReconnectPolicy, ResendPolicy, Session, Stats, Status, Subscribe,
+    LobbySnapshot, Message, OfflinePolicy, OpId, Outcome, OverflowPolicy, PresenceChange, PresenceKind,
+    PresenceMember, Publish, ReconnectPolicy, ResendPolicy, Session, Stats, Status, Subscribe,
     SubscribeOptions, SubscriptionId, SubscriptionInfo, TokenSource, Transmit, TransportEvent,
     TransportEventKind, TransportId, Usage,
 };

@@ -1,7 +1,7 @@
 //! What a publish carries and a message delivers.
 
 use alloc::boxed::Box;
-use core::fmt;
+use core::{fmt, ops::Range};
 
 use bytes::Bytes;
 
@@ -18,8 +18,14 @@ pub const DEFAULT_MAX_DEPTH: usize = 64;
 ///
 /// Make one with [`encode`](Self::encode) from any serde type, or with [`from_msgpack`](Self::from_msgpack) from bytes.
 /// Read it with [`decode`](Self::decode), [`text`](Self::text), [`binary`](Self::binary) or [`raw`](Self::raw).
-#[derive(Clone, PartialEq, Eq)]
-pub struct Payload(Bytes);
+#[derive(Clone)]
+pub struct Payload {
+    /// Perhaps more than the value: the frame that it came in.
+    frame: Bytes,
+    start: usize,
+    /// An empty value is `nil`: it was not there.
+    end: usize,
+}
 
 impl Payload {
     /// Takes bytes that are already MessagePack.
@@ -29,19 +35,33 @@ impl Payload {
     pub fn from_msgpack(bytes: impl Into<Bytes>) -> Result<Self, Misuse> {
         let bytes = bytes.into();
         RawValue::parse(&bytes).map_err(Misuse::InvalidPayload)?;
-        Ok(Self(bytes))
+        Ok(Self::whole(bytes))
     }
 
     pub(crate) fn nil() -> Self {
-        Self(Bytes::from_static(RawValue::NIL.as_bytes()))
+        Self::whole(Bytes::new())
     }
 
-    /// Copies or shares the bytes of a value inside `frame`: what is small is copied, so that a queued message does
+    fn whole(bytes: Bytes) -> Self {
+        Self { start: 0, end: bytes.len(), frame: bytes }
+    }
+
+    /// Copies or shares the bytes of a value inside `frame`: what is small is copied, so that what is kept for long does
     /// not pin a large read buffer.
     pub(crate) fn from_frame(frame: &Bytes, value: RawValue<'_>) -> Self {
         let bytes = value.as_bytes();
         let large = bytes.len() >= 4096 && bytes.len() * 2 >= frame.len();
-        Self(if large { frame.slice_ref(bytes) } else { Bytes::copy_from_slice(bytes) })
+        Self::whole(if large { frame.slice_ref(bytes) } else { Bytes::copy_from_slice(bytes) })
+    }
+
+    /// The value that stands there in `frame`, which is kept as a whole.
+    pub(crate) fn within(frame: Bytes, place: Range<usize>) -> Self {
+        Self { frame, start: place.start, end: place.end }
+    }
+
+    /// What holds the value.
+    pub(crate) fn frame(&self) -> &Bytes {
+        &self.frame
     }
 
     /// Encodes any serde type. Structs become maps with named fields.
@@ -81,7 +101,7 @@ impl Payload {
         max_depth: usize,
     ) -> Result<T, DecodeError> {
         use alloc::string::ToString;
-        let mut reader = rmp_serde::Deserializer::from_read_ref(&self.0);
+        let mut reader = rmp_serde::Deserializer::from_read_ref(self.as_msgpack());
         reader.set_max_depth(max_depth);
         T::deserialize(&mut reader).map_err(|error| DecodeError(error.to_string().into()))
     }
@@ -98,24 +118,26 @@ impl Payload {
 
     /// The value, for reading without serde.
     pub fn raw(&self) -> RawValue<'_> {
-        // Checked by every constructor.
-        RawValue::parse(&self.0).unwrap_or(RawValue::NIL)
+        RawValue::known(self.as_msgpack())
     }
 
     /// The encoded bytes.
-    pub fn as_msgpack(&self) -> &Bytes {
-        &self.0
+    pub fn as_msgpack(&self) -> &[u8] {
+        match self.frame.get(self.start..self.end) {
+            Some(bytes) if !bytes.is_empty() => bytes,
+            _ => RawValue::NIL.as_bytes(),
+        }
     }
 
     /// Packed size in bytes: what the broker's limit counts.
     pub fn packed_len(&self) -> usize {
-        self.0.len()
+        self.as_msgpack().len()
     }
 
     /// Whether a broker would take this: within the size limit and without extensions.
     pub(crate) fn check_sendable(&self) -> Result<(), Misuse> {
-        if self.0.len() > MAX_DATA_BYTES {
-            return Err(Misuse::DataTooLarge { len: self.0.len() });
+        if self.packed_len() > MAX_DATA_BYTES {
+            return Err(Misuse::DataTooLarge { len: self.packed_len() });
         }
         match self.raw().find_extension() {
             Some(_) => Err(Misuse::Extension),
@@ -123,6 +145,14 @@ impl Payload {
         }
     }
 }
+
+impl PartialEq for Payload {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_msgpack() == other.as_msgpack()
+    }
+}
+
+impl Eq for Payload {}
 
 /// Shows kind and size only.
 impl fmt::Debug for Payload {

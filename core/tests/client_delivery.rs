@@ -4,14 +4,13 @@ mod support;
 
 use bytes::{Bytes, BytesMut};
 use nolag_core::{
-    Config, Event, MessageMeta, Op, Outcome, OverflowPolicy, SubscriptionId, TransportEvent,
-    TransportEventKind,
+    Config, Event, Op, Outcome, OverflowPolicy, SubscriptionId, TransportEvent, TransportEventKind,
     wire::{ClientFrame, RawValue, ServerFrame, Text},
 };
 use support::*;
 
 fn texts(peer: &mut Peer) -> Vec<String> {
-    let text = |message: nolag_core::Message| message.payload.text().expect("text").to_owned();
+    let text = |message: nolag_core::Message| message.payload().text().expect("text").to_owned();
     peer.messages().into_iter().map(text).collect()
 }
 
@@ -56,13 +55,13 @@ fn a_message_belongs_to_its_subscription_and_carries_what_the_broker_said() {
         message.from_type = Some("actor");
     });
     let message = peer.message().expect("a message");
-    assert_eq!((&*message.topic, message.subscription), (TOPIC, Some(subscription)));
-    assert_eq!(message.payload.text(), Some("hello"));
-    let meta = &message.meta;
-    assert_eq!((meta.msg_id.as_deref(), meta.ack_id()), (Some("m1"), Some("m1")));
-    assert!(meta.requires_ack && meta.is_replay);
-    assert_eq!((meta.from.as_deref(), meta.from_type.as_deref()), (Some("actor-2"), Some("actor")));
-    assert_eq!(meta.filter.as_deref(), Some("vip"));
+    assert_eq!((message.topic(), message.subscription()), (TOPIC, Some(subscription)));
+    assert_eq!(message.payload().text(), Some("hello"));
+    assert_eq!((message.msg_id(), message.ack_id()), (Some("m1"), Some("m1")));
+    assert!(message.is_replay());
+    assert_eq!((message.sender(), message.sender_type()), (Some("actor-2"), Some("actor")));
+    assert_eq!(message.filter(), Some("vip"));
+    assert_eq!(message.clone(), message);
     assert_eq!(peer.message(), None);
     assert_eq!(peer.core.stats().messages_received, 1);
 }
@@ -72,14 +71,16 @@ fn a_bare_message_has_bare_metadata() {
     let mut peer = Peer::default_connected();
     peer.subscription(TOPIC);
     peer.deliver(TOPIC, "hello");
-    assert_eq!(peer.message().expect("a message").meta, MessageMeta::default());
+    let message = peer.message().expect("a message");
+    assert_eq!((message.msg_id(), message.ack_id(), message.filter()), (None, None, None));
+    assert_eq!((message.sender(), message.sender_type(), message.is_replay()), (None, None, false));
 }
 
 #[test]
 fn the_filter_that_old_brokers_write_for_none_is_none() {
     let mut peer = Peer::default_connected();
     peer.deliver_with(TOPIC, "hello", |message| message.filter = Some("#"));
-    assert_eq!(peer.message().expect("a message").meta.filter, None);
+    assert_eq!(peer.message().expect("a message").filter(), None);
 }
 
 #[test]
@@ -88,7 +89,7 @@ fn a_message_without_a_name_cannot_be_acked() {
     peer.deliver_with(TOPIC, "hello", |message| message.requires_ack = Some(true));
     peer.deliver_with(TOPIC, "hello", |message| message.msg_id = Some("m1"));
     for message in peer.messages() {
-        assert_eq!((message.meta.requires_ack, message.meta.ack_id()), (false, None));
+        assert_eq!(message.ack_id(), None);
     }
 }
 
@@ -99,7 +100,7 @@ fn messages_of_topics_never_subscribed_are_delivered_to_nobody_in_particular() {
     for topic in ["demo/general/strange", "6f1c/messages/#", "", "ü"] {
         peer.deliver(topic, "hello");
         let message = peer.message().expect("a message");
-        assert_eq!((&*message.topic, message.subscription), (topic, None));
+        assert_eq!((message.topic(), message.subscription()), (topic, None));
     }
     let payload = payload("x");
     let mut message = message(TOPIC, payload.raw());
@@ -114,7 +115,7 @@ fn messages_after_an_unsubscribe_belong_to_nobody() {
     peer.subscription(TOPIC);
     peer.unsubscribe(TOPIC);
     peer.deliver(TOPIC, "late");
-    assert_eq!(peer.message().expect("a message").subscription, None);
+    assert_eq!(peer.message().expect("a message").subscription(), None);
 }
 
 #[test]
@@ -136,7 +137,7 @@ fn any_payload_is_delivered_byte_for_byte() {
         let raw = RawValue::parse(data).expect("one value");
         peer.answer(&ServerFrame::Message(message(TOPIC, raw)));
         let message = peer.message().expect("a message");
-        assert_eq!(message.payload.as_msgpack(), data);
+        assert_eq!(message.payload().as_msgpack(), data);
     }
 }
 
@@ -501,7 +502,7 @@ fn unread_messages_stay_within_the_budget_whatever_their_sizes() {
         for _ in 0..100 {
             peer.bytes(large.clone());
         }
-        let held: usize = peer.messages().iter().map(|message| message.payload.packed_len()).sum();
+        let held: usize = peer.messages().iter().map(|message| message.payload().packed_len()).sum();
         assert!(held <= 1_100_000, "{policy:?} holds {held} bytes");
     }
 }
@@ -612,10 +613,10 @@ fn a_message_before_the_confirmation_is_not_the_new_subscriptions() {
     let mut peer = Peer::default_connected();
     peer.subscribe(TOPIC);
     peer.deliver(TOPIC, "of an earlier one");
-    assert_eq!(peer.message().map(|message| message.subscription), Some(None));
+    assert_eq!(peer.message().map(|message| message.subscription()), Some(None));
     peer.subscribed(TOPIC);
     peer.deliver(TOPIC, "ours");
-    assert!(peer.message().is_some_and(|message| message.subscription.is_some()));
+    assert!(peer.message().is_some_and(|message| message.subscription().is_some()));
 }
 
 #[test]
@@ -624,8 +625,8 @@ fn a_message_that_waited_until_its_subscription_ended_is_nobodys() {
     peer.subscription(TOPIC);
     peer.deliver(TOPIC, "early");
     peer.deliver(TOPIC, "late");
-    assert!(peer.message().is_some_and(|message| message.subscription.is_some()));
+    assert!(peer.message().is_some_and(|message| message.subscription().is_some()));
     peer.unsubscribe(TOPIC);
     peer.unsubscribed(TOPIC);
-    assert_eq!(peer.message().map(|message| message.subscription), Some(None));
+    assert_eq!(peer.message().map(|message| message.subscription()), Some(None));
 }

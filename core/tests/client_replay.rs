@@ -39,7 +39,7 @@ fn replay_end(peer: &mut Peer, replayed: u64) {
 }
 
 fn ids(peer: &mut Peer) -> Vec<String> {
-    let id = |message: nolag_core::Message| message.meta.msg_id.map_or_else(|| "-".into(), String::from);
+    let id = |message: nolag_core::Message| message.msg_id().unwrap_or("-").to_owned();
     peer.messages().into_iter().map(id).collect()
 }
 
@@ -73,9 +73,9 @@ fn a_replay_is_told_from_start_to_end() {
     recorded(&mut peer, TOPIC, "m4");
     assert_eq!(progress(&mut peer), ["start 3", "1 of 3", "2 of 3", "3 of 3", "end 3"]);
     let messages = peer.messages();
-    let replays: Vec<_> = messages.iter().map(|message| message.meta.is_replay).collect();
+    let replays: Vec<_> = messages.iter().map(|message| message.is_replay()).collect();
     assert_eq!(replays, [true, true, true, false]);
-    assert!(messages.iter().all(|message| message.meta.ack_id().is_some()));
+    assert!(messages.iter().all(|message| message.ack_id().is_some()));
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn overlapping_subscriptions_each_get_their_copy() {
     peer.subscription(OTHER);
     recorded(&mut peer, TOPIC, "m1");
     recorded(&mut peer, OTHER, "m1");
-    let topics: Vec<_> = peer.messages().into_iter().map(|message| message.topic.to_string()).collect();
+    let topics: Vec<_> = peer.messages().into_iter().map(|message| message.topic().to_string()).collect();
     assert_eq!(topics, [TOPIC, OTHER]);
     recorded(&mut peer, OTHER, "m1");
     assert!(peer.messages().is_empty());

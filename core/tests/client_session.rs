@@ -357,7 +357,7 @@ fn messages_right_after_the_auth_reply_are_delivered_and_before_it_are_not() {
     peer.deliver(TOPIC, "too early");
     peer.accept();
     peer.deliver(TOPIC, "queued in the session");
-    let texts: Vec<_> = peer.messages().iter().map(|m| m.payload.text().unwrap().to_owned()).collect();
+    let texts: Vec<_> = peer.messages().iter().map(|m| m.payload().text().unwrap().to_owned()).collect();
     assert_eq!(texts, ["queued in the session"]);
 }
 

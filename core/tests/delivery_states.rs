@@ -385,7 +385,7 @@ fn paused_for_too_long_messages_are_dropped_and_that_is_told() {
     peer.forget();
     peer.deliver(TOPIC, "m1");
     assert!(matches!(peer.events()[..], [Event::Lagged { count: 1, .. }]));
-    assert_eq!(peer.message().expect("the newer one").payload.text(), Some("m1"));
+    assert_eq!(peer.message().expect("the newer one").payload().text(), Some("m1"));
 }
 
 // ---- draining ----

@@ -121,9 +121,9 @@ pub use message::{AckHandle, Message, TypedMessage};
 pub use nolag_core::rest::ApiError as NoLagApiError;
 #[doc(no_inline)]
 pub use nolag_core::{
-    ActorType, DecodeError, Error, LobbyChange, LobbySnapshot, MessageMeta, Misuse, Op, OverflowPolicy,
-    Payload, PresenceChange, PresenceKind, PresenceMember, ProtocolError, Rejection, ServerError, Session,
-    Status, SubscribeOptions, SubscriptionInfo, Token, TransportError, TransportErrorKind, check_pattern,
+    ActorType, DecodeError, Error, LobbyChange, LobbySnapshot, Misuse, Op, OverflowPolicy, Payload,
+    PresenceChange, PresenceKind, PresenceMember, ProtocolError, Rejection, ServerError, Session, Status,
+    SubscribeOptions, SubscriptionInfo, Token, TransportError, TransportErrorKind, check_pattern,
     check_segment, check_topic,
     wire::{Dump, Filter, QoS},
 };

@@ -2,10 +2,10 @@
 
 use std::{fmt, ops::Deref, sync::Arc};
 
-use nolag_core::{DecodeError, MessageMeta, Payload};
+use nolag_core::{DecodeError, Payload};
 use serde::de::DeserializeOwned;
 
-use crate::engine::{Ack, Delivery};
+use crate::engine::{Ack, Receipt};
 
 /// A received message. Cheap to clone.
 ///
@@ -15,16 +15,24 @@ use crate::engine::{Ack, Delivery};
 /// a panic is not acknowledged. [`ack_manually`](Self::ack_manually) takes the matter into your own hands.
 #[doc(alias = "MessageMeta")]
 #[derive(Clone)]
-pub struct Message(Arc<Delivery>);
+pub struct Message {
+    message: nolag_core::Message,
+    receipt: Option<Arc<Receipt>>,
+}
 
 impl Message {
-    pub(crate) fn new(delivery: Arc<Delivery>) -> Self {
-        Self(delivery)
+    pub(crate) fn new(message: nolag_core::Message, receipt: Option<Arc<Receipt>>) -> Self {
+        Self { message, receipt }
+    }
+
+    /// What it counts for where memory is bounded, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.payload().packed_len()
     }
 
     /// The topic as subscribed: a pattern if the subscription has wildcards.
     pub fn topic(&self) -> &str {
-        &self.0.message.topic
+        self.message.topic()
     }
 
     /// The data as a type of yours. Decoded anew by each call; structs are read from maps by field name.
@@ -32,62 +40,63 @@ impl Message {
     /// # Errors
     /// [`DecodeError`] when the data is not of that type.
     pub fn data<T: DeserializeOwned>(&self) -> Result<T, DecodeError> {
-        self.0.message.payload.decode()
+        self.payload().decode()
     }
 
     /// The data as it came.
     pub fn payload(&self) -> &Payload {
-        &self.0.message.payload
-    }
-
-    /// What came with the data: the message's id, its filter, its sender.
-    pub fn meta(&self) -> &MessageMeta {
-        &self.0.message.meta
+        self.message.payload()
     }
 
     /// The filter with which it was sent.
     pub fn filter(&self) -> Option<&str> {
-        self.meta().filter.as_deref()
+        self.message.filter()
     }
 
     /// The id under which a broker recorded it.
     pub fn msg_id(&self) -> Option<&str> {
-        self.meta().msg_id.as_deref()
+        self.message.msg_id()
     }
 
     /// Who sent it, on brokers that say so.
     pub fn sender(&self) -> Option<&str> {
-        self.meta().from.as_deref()
+        self.message.sender()
+    }
+
+    /// `actor`, or `server` for what came over the REST API; on brokers that say so.
+    pub fn sender_type(&self) -> Option<&str> {
+        self.message.sender_type()
     }
 
     /// Whether it was missed earlier and comes again.
     pub fn is_replay(&self) -> bool {
-        self.meta().is_replay
+        self.message.is_replay()
+    }
+
+    /// Whether the broker wants to hear that it was processed.
+    pub fn requires_ack(&self) -> bool {
+        self.receipt.is_some()
     }
 
     /// Dropping this message and its clones acknowledges nothing from now on; the returned handle does, once told to.
     ///
     /// `None` when the broker does not want to hear about this message.
     pub fn ack_manually(&self) -> Option<AckHandle> {
-        self.0.ack_manually().map(AckHandle)
+        self.receipt.as_ref().map(|receipt| AckHandle(receipt.ack_manually()))
     }
 }
 
 /// Shows topic, kind and size of the data, never the data itself.
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Message")
-            .field("topic", &self.topic())
-            .field("payload", self.payload())
-            .field("meta", self.meta())
-            .finish()
+        self.message.fmt(f)
     }
 }
 
 impl Drop for Message {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.keep_unacknowledged();
+        if let Some(receipt) = self.receipt.as_ref().filter(|_| std::thread::panicking()) {
+            receipt.keep_unacknowledged();
         }
     }
 }

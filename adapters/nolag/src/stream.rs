@@ -64,7 +64,7 @@ impl Messages {
         if made_room {
             self.handle.shared.enter(|_, _| ());
         }
-        polled.map(|delivery| delivery.map(Message::new))
+        polled
     }
 }
 

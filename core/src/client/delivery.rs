@@ -1,17 +1,14 @@
 //! Received messages and their acks.
 
-use alloc::{
-    collections::{BTreeSet, VecDeque},
-    sync::Arc,
-    vec::Vec,
-};
+use alloc::{collections::VecDeque, vec::Vec};
 
 use bytes::Bytes;
+use foldhash::fast::FixedState;
+use hashbrown::HashSet;
 
-use super::{ClientCore, Event, Link, Message, MessageMeta, Sender, Timer};
+use super::{ClientCore, Event, Link, Sender, Timer};
 use crate::{
     Instant,
-    payload::Payload,
     wire::{self, ClientFrame},
 };
 
@@ -21,7 +18,7 @@ const MAX_ACKS: usize = 4096;
 impl ClientCore {
     /// Tells the broker that the message named `msg_id` was processed.
     ///
-    /// Call it for messages whose [`requires_ack`](MessageMeta::requires_ack) is set. Acks are gathered by
+    /// Call it for messages whose [`ack_id`](super::Message::ack_id) names one. Acks are gathered by
     /// [`Config::acks`](super::Config::acks) and survive a reconnect. Nothing is answered.
     pub fn ack(&mut self, now: Instant, msg_id: &str) {
         self.observe(now);
@@ -76,11 +73,8 @@ impl ClientCore {
             self.stats.frames_unexpected += 1;
             return;
         };
-        let (topic, subscription) = match self.registry.find(topic) {
-            // Before its confirmation it can only be that of an earlier subscription to the topic.
-            Some((topic, id)) => (topic, Some(id).filter(|id| self.registry.was_confirmed(*id))),
-            None => (Arc::from(topic), None),
-        };
+        // Before its confirmation it can only be that of an earlier subscription to the topic.
+        let subscription = self.registry.id_of(topic).filter(|id| self.registry.was_confirmed(*id));
         self.stats.messages_received += 1;
         if message.is_replay == Some(true) {
             self.count_replayed();
@@ -97,20 +91,7 @@ impl ClientCore {
                 return;
             }
         }
-        let message = Message {
-            topic,
-            subscription,
-            payload: Payload::from_frame(frame, message.data),
-            meta: MessageMeta {
-                msg_id: message.msg_id.map(Into::into),
-                requires_ack: message.requires_ack == Some(true) && message.msg_id.is_some(),
-                // Old brokers write "#" where there is no filter.
-                filter: message.filter.filter(|filter| *filter != "#").map(Into::into),
-                is_replay: message.is_replay == Some(true),
-                from: message.from.map(Into::into),
-                from_type: message.from_type.map(Into::into),
-            },
-        };
+        let message = self.keeper.keep(frame, message, subscription);
         self.inbox.push(self.now, message, &self.config.limits, self.config.overflow);
         self.observe(self.now);
     }
@@ -127,7 +108,7 @@ const SEEN: usize = 1024;
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     order: VecDeque<u64>,
-    hashes: BTreeSet<u64>,
+    hashes: HashSet<u64, FixedState>,
 }
 
 impl Seen {
@@ -185,12 +166,5 @@ impl ClientCore {
             Some(last @ Event::ReplayProgress { .. }) => *last = progress,
             _ => self.report(progress),
         }
-    }
-}
-
-impl MessageMeta {
-    /// The name to [`ack`](ClientCore::ack), if the broker wants to hear.
-    pub fn ack_id(&self) -> Option<&str> {
-        self.msg_id.as_deref().filter(|_| self.requires_ack)
     }
 }

@@ -347,38 +347,6 @@ pub struct Session {
     pub protocol_version: u32,
 }
 
-/// A message for the application.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Message {
-    /// The topic as the broker wrote it: the pattern as subscribed.
-    pub topic: Arc<str>,
-    /// Whose it is; `None` when its topic is not subscribed here, for example in the moments after an unsubscribe.
-    pub subscription: Option<SubscriptionId>,
-    /// The data.
-    pub payload: Payload,
-    /// The rest.
-    pub meta: MessageMeta,
-}
-
-/// What comes with a message's data.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct MessageMeta {
-    /// Names the message on brokers that record messages.
-    pub msg_id: Option<Box<str>>,
-    /// Whether the broker wants to hear that the message was processed; see [`ack`](super::ClientCore::ack).
-    pub requires_ack: bool,
-    /// The filter it was published with.
-    pub filter: Option<Box<str>>,
-    /// Whether it was missed earlier and comes again.
-    pub is_replay: bool,
-    /// Who sent it, on brokers that say so.
-    pub from: Option<Box<str>>,
-    /// `actor` or `server`, on brokers that say so.
-    pub from_type: Option<Box<str>>,
-}
-
 /// What happened to somebody's presence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

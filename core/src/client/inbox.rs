@@ -5,7 +5,8 @@ use core::time::Duration;
 
 use super::{
     config::{Limits, OverflowPolicy},
-    event::{Message, SubscriptionId},
+    event::SubscriptionId,
+    message::Message,
 };
 use crate::Instant;
 
@@ -66,13 +67,13 @@ impl Inbox {
                 OverflowPolicy::DropNewest => return self.count_drop(message.subscription),
                 OverflowPolicy::DropOldest => {
                     if let Some(oldest) = self.queue.pop_front() {
-                        self.bytes -= retained(&oldest);
+                        self.bytes -= oldest.retained();
                         self.count_drop(oldest.subscription);
                     }
                 }
             }
         }
-        self.bytes += retained(&message);
+        self.bytes += message.retained();
         self.queue.push_back(message);
         if self.has_used(1, limits) {
             match self.flow {
@@ -85,7 +86,7 @@ impl Inbox {
 
     pub(super) fn pop(&mut self, limits: &Limits) -> Option<Message> {
         let message = self.queue.pop_front()?;
-        self.bytes -= retained(&message);
+        self.bytes -= message.retained();
         let half_empty =
             self.queue.len() * 2 <= limits.max_inbound_messages && self.bytes * 2 <= limits.max_inbound_bytes;
         if half_empty {
@@ -175,11 +176,4 @@ impl Inbox {
         *self.lagged.entry(subscription).or_default() += 1;
         self.dropped += 1;
     }
-}
-
-/// What a queued message keeps alive, in bytes.
-fn retained(message: &Message) -> usize {
-    let texts = [&message.meta.msg_id, &message.meta.filter, &message.meta.from, &message.meta.from_type];
-    let text_bytes: usize = texts.into_iter().flatten().map(|text| text.len()).sum();
-    size_of::<Message>() + message.topic.len() + message.payload.packed_len() + text_bytes
 }

@@ -7,6 +7,7 @@ mod explain;
 mod filters;
 mod inbox;
 mod lobbies;
+mod message;
 mod outbound;
 mod presence;
 mod publishes;
@@ -34,10 +35,11 @@ pub use config::{
     AckPolicy, Config, Limits, OfflinePolicy, OverflowPolicy, ReconnectPolicy, ResendPolicy, TokenSource,
 };
 pub use event::{
-    Action, Disconnect, Event, FilterChange, LobbyChange, LobbySnapshot, Message, MessageMeta, OpId, Outcome,
-    PresenceChange, PresenceKind, PresenceMember, Publish, Session, Stats, Status, Subscribe,
-    SubscribeOptions, SubscriptionId, Transmit, TransportEvent, TransportEventKind, TransportId,
+    Action, Disconnect, Event, FilterChange, LobbyChange, LobbySnapshot, OpId, Outcome, PresenceChange,
+    PresenceKind, PresenceMember, Publish, Session, Stats, Status, Subscribe, SubscribeOptions,
+    SubscriptionId, Transmit, TransportEvent, TransportEventKind, TransportId,
 };
+pub use message::Message;
 pub use subscriptions::SubscriptionInfo;
 pub use usage::Usage;
 
@@ -51,6 +53,7 @@ use crate::{
 use delivery::{Replay, Seen};
 use inbox::{ActiveTime, Inbox};
 use lobbies::Lobbies;
+use message::Keeper;
 use outbound::{Outbound, Sender};
 use presence::Presence;
 use publishes::Publishes;
@@ -121,6 +124,7 @@ pub struct ClientCore {
     publishes: Publishes,
     /// When the answers to what was sent must have come, in sending order.
     deadlines: VecDeque<(ActiveTime, Waiting)>,
+    keeper: Keeper,
     inbox: Inbox,
     replay: Replay,
     acks: VecDeque<Box<str>>,
@@ -184,6 +188,7 @@ impl ClientCore {
             requests: VecDeque::new(),
             publishes: Publishes::default(),
             deadlines: VecDeque::new(),
+            keeper: Keeper::default(),
             inbox: Inbox::new(),
             replay: Replay::default(),
             acks: VecDeque::new(),

@@ -136,6 +136,10 @@ impl Registry {
         self.by_topic.get_key_value(topic).map(|(topic, id)| (topic.clone(), *id))
     }
 
+    pub(super) fn id_of(&self, topic: &str) -> Option<SubscriptionId> {
+        self.by_topic.get(topic).copied()
+    }
+
     /// Whether the broker has ever confirmed it.
     pub(super) fn was_confirmed(&self, id: SubscriptionId) -> bool {
         self.by_id.get(&id).is_some_and(|registration| registration.confirmed.is_some())

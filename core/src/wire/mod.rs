@@ -27,7 +27,7 @@ mod server_frame;
 mod value;
 pub mod write;
 
-use core::fmt;
+use core::{fmt, ops::Range};
 
 pub use client_frame::{Auth, ClientFrame, FrameError, Publish, Subscribe};
 pub use dump::Dump;
@@ -38,6 +38,13 @@ pub use server_frame::{
     RestoredSubscription, ServerFrame,
 };
 pub use value::{Entries, Items, Kind, RawValue};
+
+/// Where `part` stands in `frame`; `None` when it is no part of it.
+pub(crate) fn place_in(frame: &[u8], part: &[u8]) -> Option<Range<usize>> {
+    let start = part.as_ptr().addr().checked_sub(frame.as_ptr().addr())?;
+    let end = start.checked_add(part.len())?;
+    (end <= frame.len()).then_some(start..end)
+}
 
 /// The newest protocol version that this crate speaks.
 pub const PROTOCOL_VERSION: u32 = 2;

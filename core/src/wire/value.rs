@@ -33,6 +33,12 @@ impl<'a> RawValue<'a> {
         if len == bytes.len() { Ok(Self(bytes)) } else { Err(WireError::Trailing { offset: len }) }
     }
 
+    /// Takes bytes that were parsed before.
+    pub(crate) fn known(bytes: &'a [u8]) -> Self {
+        debug_assert!(Self::parse(bytes).is_ok());
+        Self(bytes)
+    }
+
     /// Takes the first value of `bytes` and returns it with what follows.
     ///
     /// # Errors

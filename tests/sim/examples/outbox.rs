@@ -83,7 +83,7 @@ struct Kitchen {
 
 impl Application for Kitchen {
     fn on_message(&mut self, _: &mut Client<'_>, message: Message) {
-        let Ok((order, number)) = message.payload.decode::<Order>() else { return };
+        let Ok((order, number)) = message.payload().decode::<Order>() else { return };
         if self.seen.insert(number) {
             *self.ledger.borrow_mut().carried_out.entry(order).or_default() += 1;
         }

@@ -182,7 +182,7 @@ impl Seat {
             match told {
                 Told::Event(event) => self.events.push(event),
                 Told::Message(message) => {
-                    if let Some(msg_id) = message.meta.ack_id() {
+                    if let Some(msg_id) = message.ack_id() {
                         self.core.ack(clock, msg_id);
                     }
                     self.messages.push(message);

@@ -85,7 +85,7 @@ fn minutes_of_cuts(seed: u64, operation_timeout: Duration) -> Story {
     world.run_for(Duration::from_secs(600));
     let mut heard: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
     for message in world.take_messages(listener) {
-        let (publisher, number) = message.payload.decode().expect("two numbers");
+        let (publisher, number) = message.payload().decode().expect("two numbers");
         heard.entry(publisher).or_default().push(number);
     }
     assert_eq!(world.core(listener).stats().sessions, 1, "the listener was never away");

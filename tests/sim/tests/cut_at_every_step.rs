@@ -69,7 +69,7 @@ impl Exchange {
         self.world.run_for(Duration::from_secs(1));
         let mut heard = [0; PUBLISHES];
         for message in self.world.take_messages(bob) {
-            heard[message.payload.decode::<usize>().expect("a number")] += 1;
+            heard[message.payload().decode::<usize>().expect("a number")] += 1;
         }
         for (number, op) in self.publishes.iter().enumerate() {
             match (self.world.ledger(alice).outcome(*op), heard[number]) {
@@ -87,7 +87,7 @@ impl Exchange {
             self.world.run_for(Duration::from_secs(3));
             assert_eq!(self.world.ledger(bob).outcome(op), Some(&Outcome::Acked));
             let heard = self.world.take_messages(alice);
-            if heard.iter().any(|message| message.payload.text() == Some(&format!("probe {probe}"))) {
+            if heard.iter().any(|message| message.payload().text() == Some(&format!("probe {probe}"))) {
                 assert_eq!(self.world.core(alice).status(), Status::Connected);
                 return;
             }

@@ -66,7 +66,7 @@ impl Flood {
     /// What Bob heard, in order.
     fn heard(&mut self) -> Vec<usize> {
         let messages = self.world.take_messages(self.bob);
-        messages.iter().map(|message| message.payload.decode().expect("a number")).collect()
+        messages.iter().map(|message| message.payload().decode().expect("a number")).collect()
     }
 
     fn refusals(&self) -> u64 {

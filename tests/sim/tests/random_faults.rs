@@ -60,7 +60,7 @@ fn hour_of_faults(seed: u64) -> String {
         }
         for (listener, client) in clients.iter().enumerate() {
             for message in world.take_messages(*client) {
-                let (sender, number): (usize, u64) = message.payload.decode().expect("two numbers");
+                let (sender, number): (usize, u64) = message.payload().decode().expect("two numbers");
                 let last = heard.insert((listener, sender), number);
                 assert!(
                     last.is_none_or(|last| last < number),

@@ -12,7 +12,7 @@ use std::{
 use nolag_core::{LobbyChange, Payload, PresenceChange};
 
 use super::{
-    Delivery, Shared,
+    Shared,
     caught::{Panic, catch, dispose, message},
     handlers::{Entry, List},
     lane, lock,
@@ -46,7 +46,7 @@ const JOBS_PER_TURN: u32 = 64;
 
 /// One thing to tell handlers.
 pub(crate) enum Job {
-    Message(Arc<Delivery>),
+    Message(Message),
     Connect,
     Reconnect(Reconnected),
     Disconnect(Disconnected),
@@ -109,7 +109,7 @@ impl Inner {
     fn load_of(&mut self, job: &Job) -> Option<(&mut Load, usize)> {
         let size = |payload: Option<&Payload>| payload.map_or(0, Payload::packed_len);
         match job {
-            Job::Message(delivery) => Some((&mut self.messages, delivery.bytes())),
+            Job::Message(message) => Some((&mut self.messages, message.bytes())),
             Job::Error(_) => Some((&mut self.errors, 0)),
             Job::Hydration(event) => Some((&mut self.events, size(Some(&event.data)))),
             Job::Lobby(event) => Some((&mut self.events, size(Some(&event.data)))),
@@ -281,12 +281,11 @@ async fn run(mut claim: Claim) {
 
 async fn run_job(shared: &Arc<Shared>, job: Job) {
     match job {
-        Job::Message(delivery) => {
+        Job::Message(message) => {
             let (topic, any) = {
                 let handlers = lock(&shared.handlers);
-                (handlers.topics.get(&delivery.message.topic).cloned(), handlers.any.clone())
+                (handlers.topics.get(message.topic()).cloned(), handlers.any.clone())
             };
-            let message = Message::new(delivery);
             if let Some(list) = topic {
                 call_all(shared, list, &message).await;
             }

@@ -2,7 +2,7 @@
 
 use std::{mem, sync::Mutex, task::Waker};
 
-use nolag_core::OpId;
+use nolag_core::{Message, OpId};
 
 use super::lock;
 
@@ -10,7 +10,7 @@ use super::lock;
 #[derive(Debug)]
 pub(crate) enum Mail {
     /// A message was processed.
-    Ack(Box<str>),
+    Ack(Message),
     /// Nobody waits for an operation any more.
     Abandon(OpId),
     /// The last handle is gone.

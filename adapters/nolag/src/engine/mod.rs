@@ -7,9 +7,9 @@
 //! destructors of what was registered run after it was released, and everything in this crate that has a `Drop`
 //! only leaves a note in the [`mailbox`] or takes its waker back (see [`wakers`]).
 
+mod acks;
 mod caught;
 mod connection;
-mod delivery;
 mod dispatch;
 mod gather;
 mod handlers;
@@ -35,9 +35,9 @@ use std::{
 
 use nolag_core::{ClientCore, Disconnect, Error, Instant, OpId, Outcome};
 
+pub(crate) use acks::{Ack, Receipt};
 #[cfg(feature = "blocking")]
 pub(crate) use caught::{catch, dispose};
-pub(crate) use delivery::{Ack, Delivery};
 pub(crate) use dispatch::Job;
 pub(crate) use handlers::{HandlerFn, Handlers, List, remove_from};
 pub(crate) use mailbox::{Mail, Mailbox};

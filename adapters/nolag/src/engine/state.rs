@@ -8,12 +8,12 @@ use std::{
 };
 
 use nolag_core::{
-    Action, ClientCore, Disconnect, Error, Event, Instant, Message, OpId, Outcome, Rejection, Status,
+    Action, ClientCore, Disconnect, Error, Event, Instant, OpId, Outcome, Rejection, Status,
     TransportErrorKind,
 };
 
 use super::{
-    Delivery, Job, Mail, Mailbox, Shared, Waiter,
+    Job, Mail, Mailbox, Receipt, Shared, Waiter,
     gather::Gather,
     lock,
     streams::Streams,
@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     event::{Disconnected, ErrorEvent, Hydration, Reconnected, ReplayEvent, Restored},
+    message::Message,
     trace,
 };
 
@@ -37,7 +38,7 @@ pub(crate) struct State {
     pub(crate) streams: Streams,
     mailbox: Arc<Mailbox>,
     /// A message that did not fit where it belongs.
-    held: Option<Message>,
+    held: Option<nolag_core::Message>,
     /// Replay events that are told once the messages received before them have been handed out.
     replay: Vec<ReplayEvent>,
     /// Error events that are told together.
@@ -108,7 +109,9 @@ impl State {
     pub(super) fn turn(&mut self, shared: &Arc<Shared>, now: Instant) {
         for mail in self.mailbox.take() {
             match mail {
-                Mail::Ack(msg_id) => self.core.ack(now, &msg_id),
+                Mail::Ack(message) => {
+                    message.ack_id().into_iter().for_each(|msg_id| self.core.ack(now, msg_id));
+                }
                 Mail::Abandon(op) => match self.waiters.abandon(op) {
                     // What was told to nobody is told to all.
                     Some(Outcome::Failed(_)) => {
@@ -308,12 +311,17 @@ impl State {
     }
 
     /// Gives a message to all who listen, or back if one of them has no room.
-    fn hand_out(&mut self, shared: &Arc<Shared>, now: Instant, message: Message) -> Result<(), Message> {
-        let streams = self.streams.listeners(&message.topic);
-        let handled = lock(&shared.handlers).hear(&message.topic);
+    fn hand_out(
+        &mut self,
+        shared: &Arc<Shared>,
+        now: Instant,
+        message: nolag_core::Message,
+    ) -> Result<(), nolag_core::Message> {
+        let streams = self.streams.listeners(message.topic());
+        let handled = lock(&shared.handlers).hear(message.topic());
         if streams.is_empty() && !handled {
             self.unheard += 1;
-            if let Some(msg_id) = message.meta.ack_id() {
+            if let Some(msg_id) = message.ack_id() {
                 self.core.ack(now, msg_id);
             }
             return Ok(());
@@ -323,12 +331,13 @@ impl State {
         if full_streams > 0 || (handled && !shared.dispatch.has_room()) {
             return Err(message);
         }
-        let delivery = Arc::new(Delivery::new(message, &self.mailbox));
+        let receipt = Receipt::of(&message, &self.mailbox);
+        let message = Message::new(message, receipt);
         for stream in streams {
-            self.wakers.extend(stream.push(delivery.clone()));
+            self.wakers.extend(stream.push(message.clone()));
         }
         if handled {
-            shared.dispatch.push(Job::Message(delivery));
+            shared.dispatch.push(Job::Message(message));
         }
         Ok(())
     }

@@ -7,7 +7,8 @@ use std::{
     task::{Poll, Waker},
 };
 
-use super::{Delivery, lock};
+use super::lock;
+use crate::message::Message;
 
 /// Bytes that one stream may hold, whatever the number of messages; a single message may be larger.
 const MAX_STREAM_BYTES: usize = 4 << 20;
@@ -22,7 +23,7 @@ pub(crate) struct StreamBuffer {
 
 #[derive(Debug, Default)]
 struct Inner {
-    queue: VecDeque<Arc<Delivery>>,
+    queue: VecDeque<Message>,
     bytes: usize,
     /// No more will come.
     ended: bool,
@@ -51,9 +52,9 @@ impl StreamBuffer {
     }
 
     /// The next message, and whether room was made that something waits for.
-    pub(crate) fn poll(&self, waker: &Waker) -> (Poll<Option<Arc<Delivery>>>, bool) {
+    pub(crate) fn poll(&self, waker: &Waker) -> (Poll<Option<Message>>, bool) {
         let mut inner = lock(&self.inner);
-        let Some(delivery) = inner.queue.pop_front() else {
+        let Some(message) = inner.queue.pop_front() else {
             if inner.ended {
                 return (Poll::Ready(None), false);
             }
@@ -63,13 +64,13 @@ impl StreamBuffer {
             drop(former);
             return (Poll::Pending, false);
         };
-        inner.bytes -= delivery.bytes();
+        inner.bytes -= message.bytes();
         let half_empty = inner.queue.len() <= self.capacity / 2 && inner.bytes <= MAX_STREAM_BYTES / 2;
         let unblocked = inner.blocked && half_empty;
         if unblocked {
             inner.blocked = false;
         }
-        (Poll::Ready(Some(delivery)), unblocked)
+        (Poll::Ready(Some(message)), unblocked)
     }
 
     /// The stream is gone. Says whether something waited for room.
@@ -98,13 +99,13 @@ impl StreamBuffer {
         room
     }
 
-    pub(super) fn push(&self, delivery: Arc<Delivery>) -> Option<Waker> {
+    pub(super) fn push(&self, message: Message) -> Option<Waker> {
         let mut inner = lock(&self.inner);
         if inner.detached {
             return None;
         }
-        inner.bytes += delivery.bytes();
-        inner.queue.push_back(delivery);
+        inner.bytes += message.bytes();
+        inner.queue.push_back(message);
         inner.waker.take()
     }
 

@@ -47,10 +47,10 @@ impl<'v> Draft<'v> {
     }
 
     fn payload(self, name: &str, payload: Option<&nolag_core::Payload>) -> Self {
-        let bytes = payload.map(|payload| payload.as_msgpack().clone());
+        let bytes = payload.map(|payload| payload.as_msgpack().to_vec());
         // The core has checked it; whatever is wrong shows as a difference.
         let id = bytes.map(|bytes| {
-            self.values.read(&bytes).unwrap_or_else(|_| self.values.add(Value::Binary(bytes.to_vec())))
+            self.values.read(&bytes).unwrap_or_else(|_| self.values.add(Value::Binary(bytes.clone())))
         });
         self.value(name, id)
     }
@@ -123,17 +123,16 @@ pub(super) fn of_message(
     message: &Message,
     whose: impl Fn(SubscriptionId) -> String,
 ) -> Fields {
-    let meta = &message.meta;
     Draft::new(values, "message")
-        .text("topic", Some(&message.topic))
-        .text("subscription", message.subscription.map(whose).as_deref())
-        .payload("data", Some(&message.payload))
-        .text("msgId", meta.msg_id.as_deref())
-        .flag("requiresAck", meta.requires_ack)
-        .text("filter", meta.filter.as_deref())
-        .flag("isReplay", meta.is_replay)
-        .text("from", meta.from.as_deref())
-        .text("fromType", meta.from_type.as_deref())
+        .text("topic", Some(message.topic()))
+        .text("subscription", message.subscription().map(whose).as_deref())
+        .payload("data", Some(message.payload()))
+        .text("msgId", message.msg_id())
+        .flag("requiresAck", message.ack_id().is_some())
+        .text("filter", message.filter())
+        .flag("isReplay", message.is_replay())
+        .text("from", message.sender())
+        .text("fromType", message.sender_type())
         .finish()
 }
 

@@ -231,11 +231,11 @@ impl Peer {
             } else if let Some(event) = self.core.poll_event() {
                 self.take_event(event);
             } else if let Some(message) = self.core.poll_message() {
-                if let Some(msg_id) = message.meta.ack_id() {
+                if let Some(msg_id) = message.ack_id() {
                     self.core.ack(now, msg_id);
                 }
-                if let Some(number) = number_of(message.payload.as_msgpack()) {
-                    self.heard.push(Heard { number, subscription: message.subscription });
+                if let Some(number) = number_of(message.payload().as_msgpack()) {
+                    self.heard.push(Heard { number, subscription: message.subscription() });
                 }
             } else {
                 return;

@@ -75,12 +75,12 @@ pub(crate) fn messages_belong_to_confirmed_subscriptions(
     message: &Message,
 ) -> Result<(), String> {
     receiving.delivered += 1;
-    let Some(id) = message.subscription else { return Ok(()) };
+    let Some(id) = message.subscription() else { return Ok(()) };
     if receiving.ended.contains(&id) {
-        return Err(format!("a message on {} came after the end of {id:?}", message.topic));
+        return Err(format!("a message on {} came after the end of {id:?}", message.topic()));
     }
     if !receiving.confirmed.contains_key(&id) {
-        return Err(format!("a message on {} came before {id:?} was confirmed", message.topic));
+        return Err(format!("a message on {} came before {id:?} was confirmed", message.topic()));
     }
     Ok(())
 }

@@ -89,7 +89,7 @@ impl World {
                 }
                 let Some(message) = seat.core.poll_message() else { return false };
                 seat.took(now);
-                self.history.digest(client, 3, now, message.payload.as_msgpack());
+                self.history.digest(client, 3, now, message.payload().as_msgpack());
                 self.observe(client, &Observation::Received(&message));
                 self.seats[client.0].told.push_back(Told::Message(message));
             }
@@ -150,7 +150,7 @@ impl World {
             self.command(client, |client| match told {
                 Told::Event(event) => application.on_event(client, &event),
                 Told::Message(message) => {
-                    ack = message.meta.ack_id().map(String::from);
+                    ack = message.ack_id().map(String::from);
                     application.on_message(client, message);
                 }
                 Told::TokenNeeded => application.on_token_needed(client),

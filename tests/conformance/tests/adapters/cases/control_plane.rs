@@ -416,10 +416,7 @@ fn a_batch_arrives_as_the_servers(w: &World) {
     for (id, data) in ids.iter().zip([json!({"n": 1}), json!("two"), json!([3])]) {
         let message = w.message(&mut messages);
         assert_eq!(message.data::<nolag::api::Value>().unwrap(), data);
-        assert_eq!(
-            (message.msg_id(), message.meta().from_type.as_deref()),
-            (Some(id.as_str()), Some("server"))
-        );
+        assert_eq!((message.msg_id(), message.sender_type()), (Some(id.as_str()), Some("server")));
     }
     // All or nothing.
     let unknown = BatchMessage::new(&plane.app.app_id, "missing", "messages", 1);

@@ -58,9 +58,9 @@ fn a_message_carries_what_the_broker_knows_of_it(w: &World) {
     let first = w.message(&mut messages);
     assert_eq!((first.topic(), first.data()), (TOPIC, Ok((1, String::from("one")))));
     assert!(first.data::<String>().is_err());
-    assert!(first.msg_id().is_some() && first.meta().requires_ack && !first.is_replay());
+    assert!(first.msg_id().is_some() && first.requires_ack() && !first.is_replay());
     assert_eq!(first.sender(), rules.stamps_sender.then_some("alice"));
-    assert_eq!(first.meta().from_type.as_deref(), rules.stamps_sender.then_some("actor"));
+    assert_eq!(first.sender_type(), rules.stamps_sender.then_some("actor"));
     // Kraken 0.4 shows no filter to those who have none.
     assert_eq!(first.filter(), rules.unfiltered_filter.is_none().then_some("vip"));
     let second = w.message(&mut messages);
