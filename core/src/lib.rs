@@ -148,6 +148,7 @@
 extern crate alloc;
 
 mod actor;
+mod chunk;
 mod client;
 mod error;
 mod payload;

@@ -30,6 +30,42 @@ pub fn check_segment(segment: &str) -> Result<(), Misuse> {
 }
 
 fn check(topic: &str, wildcards: bool) -> Result<(), Misuse> {
+    if is_plain(topic) { Ok(()) } else { check_closely(topic, wildcards) }
+}
+
+/// Whether it is a topic without wildcards: a quick look, as it is taken at each message.
+fn is_plain(topic: &str) -> bool {
+    let (mut separators, mut start) = (0, 0);
+    for (at, byte) in topic.bytes().enumerate() {
+        if byte == b'/' {
+            if at == start || at - start > MAX_SEGMENT {
+                return false;
+            }
+            (separators, start) = (separators + 1, at + 1);
+        } else if !is_allowed(byte) {
+            return false;
+        }
+    }
+    let last = topic.len() - start;
+    matches!(separators, 2 | 3) && (1..=MAX_SEGMENT).contains(&last)
+}
+
+/// What names are made of, by byte.
+static ALLOWED: [bool; 256] = {
+    let mut allowed = [false; 256];
+    let mut byte: u8 = 0;
+    while byte < 128 {
+        allowed[byte as usize] = byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':' | b'-');
+        byte += 1;
+    }
+    allowed
+};
+
+fn is_allowed(byte: u8) -> bool {
+    ALLOWED[usize::from(byte)]
+}
+
+fn check_closely(topic: &str, wildcards: bool) -> Result<(), Misuse> {
     let segments = topic.split('/').count();
     let mut open_end = false;
     for (index, segment) in topic.split('/').enumerate() {
@@ -54,12 +90,11 @@ fn check(topic: &str, wildcards: bool) -> Result<(), Misuse> {
 }
 
 fn segment_fault(segment: &str) -> Option<&'static str> {
-    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b':' | b'-');
     if segment.is_empty() {
         Some("a name is empty")
     } else if segment.len() > MAX_SEGMENT {
         Some("a name has more than 100 characters")
-    } else if !segment.bytes().all(allowed) {
+    } else if !segment.bytes().all(is_allowed) {
         Some("names hold only A-Z a-z 0-9 _ : -")
     } else {
         None

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 
-use super::{ClientCore, Event, Link, Sender, Timer};
+use super::{ClientCore, Event, Link, Message, Sender, Timer};
 use crate::{
     Instant,
     wire::{self, ClientFrame},
@@ -91,7 +91,7 @@ impl ClientCore {
                 return;
             }
         }
-        let message = self.keeper.keep(frame, message, subscription);
+        let message = Message::new(&mut self.chunk, frame, message, subscription);
         self.inbox.push(self.now, message, &self.config.limits, self.config.overflow);
         self.observe(self.now);
     }

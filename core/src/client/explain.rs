@@ -27,7 +27,7 @@ impl ClientCore {
             }
         };
         let unanswered = self.waiting_requests().iter().filter(|request| request.expired).count();
-        let count = |kind: Op| self.ops.values().filter(|pending| pending.kind == kind).count();
+        let count = |kind: Op| self.ops.iter().filter(|(_, pending)| pending.kind == kind).count();
         let waiting = [
             (count(Op::Connect), "connects"),
             (count(Op::Disconnect), "disconnects"),

@@ -2,17 +2,14 @@
 
 use core::fmt;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use super::SubscriptionId;
-use crate::{payload::Payload, wire};
+use crate::{chunk::Chunk, payload::Payload, wire};
 
 /// Frames of this size and more are kept as they came; smaller ones are copied, so that a message which is kept does not
 /// pin a large read buffer.
 const LARGE: usize = 4096;
-
-/// What smaller ones are copied into. A message that is kept pins no more than this.
-const CHUNK: usize = 4096;
 
 /// A message for the application. Cheap to clone.
 ///
@@ -139,25 +136,21 @@ impl Span {
     fn of(frame: &[u8], text: Option<&str>) -> Self {
         let place = text.and_then(|text| wire::place_in(frame, text.as_bytes()));
         let place = place.and_then(|place| Some((place.start.try_into().ok()?, place.end.try_into().ok()?)));
-        place.map_or(Self::default(), |(start, end)| Self { start, end })
+        place.map(|(start, end)| Self { start, end }).unwrap_or_default()
     }
 }
 
-/// Keeps frames: small ones side by side in chunks, so that hardly any of them needs memory of its own.
-#[derive(Debug, Default)]
-pub(super) struct Keeper(BytesMut);
-
-impl Keeper {
+impl Message {
     /// The message that `parts` of `frame` make.
-    pub(super) fn keep(
-        &mut self,
+    pub(super) fn new(
+        chunk: &mut Chunk,
         frame: &Bytes,
         parts: &wire::Message<'_>,
         subscription: Option<SubscriptionId>,
-    ) -> Message {
-        let kept = if frame.len() >= LARGE { frame.clone() } else { self.copy(frame) };
+    ) -> Self {
+        let kept = if frame.len() >= LARGE { frame.clone() } else { chunk.copy(frame) };
         let text = |text| Span::of(frame, text);
-        Message {
+        Self {
             // What does not stand in the frame is the `nil` of one without data.
             payload: Payload::within(kept, wire::place_in(frame, parts.data.as_bytes()).unwrap_or_default()),
             subscription,
@@ -170,14 +163,5 @@ impl Keeper {
             requires_ack: parts.requires_ack == Some(true) && parts.msg_id.is_some(),
             is_replay: parts.is_replay == Some(true),
         }
-    }
-
-    fn copy(&mut self, frame: &[u8]) -> Bytes {
-        if self.0.capacity() < frame.len() {
-            // Takes the old chunk again once nobody needs it.
-            self.0.reserve(CHUNK);
-        }
-        self.0.extend_from_slice(frame);
-        self.0.split().freeze()
     }
 }

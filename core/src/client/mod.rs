@@ -1,5 +1,6 @@
 //! The client as a state machine without I/O.
 
+mod by_op;
 mod config;
 mod delivery;
 mod event;
@@ -19,12 +20,7 @@ mod timers;
 mod tokens;
 mod usage;
 
-use alloc::{
-    boxed::Box,
-    collections::{BTreeMap, VecDeque},
-    string::String,
-    sync::Arc,
-};
+use alloc::{boxed::Box, collections::VecDeque, string::String, sync::Arc};
 
 use core::time::Duration;
 
@@ -45,15 +41,16 @@ pub use usage::Usage;
 
 use crate::{
     Instant,
+    chunk::Chunk,
     error::{Error, Op, ProtocolError, Rejection, ServerError, clean},
     payload::Payload,
     rng::Rng,
     wire::{ClientFrame, ErrorFrame, ServerFrame, Text},
 };
+use by_op::ByOp;
 use delivery::{Replay, Seen};
 use inbox::{ActiveTime, Inbox};
 use lobbies::Lobbies;
-use message::Keeper;
 use outbound::{Outbound, Sender};
 use presence::Presence;
 use publishes::Publishes;
@@ -94,7 +91,7 @@ pub struct ClientCore {
     link: Link,
     next_id: u64,
     /// Accepted commands without an outcome.
-    ops: BTreeMap<OpId, Pending>,
+    ops: ByOp<Pending>,
     /// Commands that wait for a session, and for its end.
     connecting: SmallVec<[OpId; 1]>,
     disconnecting: SmallVec<[OpId; 1]>,
@@ -124,7 +121,8 @@ pub struct ClientCore {
     publishes: Publishes,
     /// When the answers to what was sent must have come, in sending order.
     deadlines: VecDeque<(ActiveTime, Waiting)>,
-    keeper: Keeper,
+    /// Where small frames are kept, received and to be sent.
+    chunk: Chunk,
     inbox: Inbox,
     replay: Replay,
     acks: VecDeque<Box<str>>,
@@ -168,7 +166,7 @@ impl ClientCore {
             now,
             link: Link::Idle,
             next_id: 1,
-            ops: BTreeMap::new(),
+            ops: ByOp::default(),
             connecting: SmallVec::new(),
             disconnecting: SmallVec::new(),
             gave_up: None,
@@ -188,7 +186,7 @@ impl ClientCore {
             requests: VecDeque::new(),
             publishes: Publishes::default(),
             deadlines: VecDeque::new(),
-            keeper: Keeper::default(),
+            chunk: Chunk::default(),
             inbox: Inbox::new(),
             replay: Replay::default(),
             acks: VecDeque::new(),
@@ -390,7 +388,7 @@ impl ClientCore {
 
     /// The one place where commands end.
     fn settle(&mut self, op: OpId, outcome: Outcome) {
-        let live = self.ops.remove(&op);
+        let live = self.ops.remove(op);
         debug_assert!(live.is_some(), "{op:?} ends twice: {outcome:?}");
         if live.is_some() {
             self.events.push_back(Event::Done { op, outcome });
@@ -406,14 +404,14 @@ impl ClientCore {
     /// Settles commands that will not be answered any more: those that were sent may have been done.
     fn settle_undone(&mut self, ops: impl IntoIterator<Item = OpId>, cause: &Error) {
         for op in ops {
-            let sent = self.ops.get(&op).is_some_and(|pending| pending.sent);
+            let sent = self.ops.get(op).is_some_and(|pending| pending.sent);
             let outcome = if sent { Outcome::Unknown } else { Outcome::NotSent };
             self.settle(op, outcome(cause.clone()));
         }
     }
 
     fn mark_sent(&mut self, op: OpId) {
-        if let Some(pending) = self.ops.get_mut(&op) {
+        if let Some(pending) = self.ops.get_mut(op) {
             pending.sent = true;
         }
     }

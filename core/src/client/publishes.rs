@@ -11,7 +11,7 @@ use core::{fmt, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 
-use super::{ClientCore, Link, OfflinePolicy, OpId, Outcome, Publish, ResendPolicy, Timer, Waiting};
+use super::{ByOp, ClientCore, Link, OfflinePolicy, OpId, Outcome, Publish, ResendPolicy, Timer, Waiting};
 use crate::{
     Instant,
     error::{Error, Misuse, Op, Refused, Rejection, ServerError, TransportErrorKind},
@@ -28,6 +28,9 @@ const RATE_LIMITED: u32 = 42910;
 
 /// How often a publish that came too soon is tried again.
 const MAX_RETRIES: u32 = 10;
+
+/// Bytes of a `publish` frame besides its texts and its payload, at most.
+const FRAME_OVERHEAD: usize = 128;
 
 /// Untracked publishes whose topics are remembered until the broker has seen them.
 const MAX_UNSEEN: usize = 1024;
@@ -51,9 +54,9 @@ struct Pending {
 /// Publishes without an outcome, in the order of the commands.
 #[derive(Default)]
 pub(super) struct Publishes {
-    pending: BTreeMap<OpId, Pending>,
+    pending: ByOp<Pending>,
     /// Those to be sent, in order.
-    waiting: BTreeSet<OpId>,
+    waiting: ByOp<()>,
     /// When those that wait expire.
     expiries: BTreeSet<(Instant, OpId)>,
     /// Bytes of all frames.
@@ -101,7 +104,7 @@ impl Publishes {
     }
 
     pub(super) fn is_answered(&self, op: OpId, attempt: u32) -> bool {
-        !self.pending.get(&op).is_some_and(|pending| pending.in_flight && pending.attempts == attempt)
+        !self.pending.get(op).is_some_and(|pending| pending.in_flight && pending.attempts == attempt)
     }
 
     /// Those that wait to be sent.
@@ -110,27 +113,28 @@ impl Publishes {
     }
 
     fn remove(&mut self, op: OpId) -> Option<Pending> {
-        let pending = self.pending.remove(&op)?;
+        self.stop_waiting(op);
+        let pending = self.pending.remove(op)?;
         self.bytes -= pending.frame.len();
         self.in_flight -= usize::from(pending.in_flight);
-        self.stop_waiting(op, &pending);
         if self.suspect == Some(op) {
             self.suspect = None;
         }
         Some(pending)
     }
 
-    fn stop_waiting(&mut self, op: OpId, pending: &Pending) {
-        self.waiting.remove(&op);
-        if let Some(expires) = pending.expires {
-            self.expiries.remove(&(expires, op));
+    fn stop_waiting(&mut self, op: OpId) {
+        if self.waiting.remove(op).is_some() {
+            if let Some(expires) = self.pending.get(op).and_then(|pending| pending.expires) {
+                self.expiries.remove(&(expires, op));
+            }
         }
     }
 
     fn wait(&mut self, op: OpId) {
-        let Some(pending) = self.pending.get_mut(&op) else { return };
+        let Some(pending) = self.pending.get_mut(op) else { return };
         self.in_flight -= usize::from(core::mem::take(&mut pending.in_flight));
-        self.waiting.insert(op);
+        self.waiting.insert(op, ());
         if let Some(expires) = pending.expires {
             self.expiries.insert((expires, op));
         }
@@ -138,7 +142,7 @@ impl Publishes {
 
     /// Shortens how long a publish may wait: from now on it waits for a session.
     fn expire_by(&mut self, op: OpId, limit: Option<Instant>) {
-        let (Some(limit), Some(pending)) = (limit, self.pending.get_mut(&op)) else { return };
+        let (Some(limit), Some(pending)) = (limit, self.pending.get_mut(op)) else { return };
         if pending.expires.is_none_or(|expires| limit < expires) {
             if let Some(before) = pending.expires.replace(limit) {
                 self.expiries.remove(&(before, op));
@@ -191,9 +195,12 @@ impl Publishes {
         }
         let op = match self.suspect {
             // Nothing goes beside the suspect.
-            Some(suspect) => *self.waiting.get(&suspect)?,
-            None => *self.waiting.first()?,
+            Some(suspect) => suspect,
+            None => self.waiting.first()?.0,
         };
+        if !self.waiting.contains(op) {
+            return None;
+        }
         let slots = slots.map_or(usize::MAX, |slots| slots.max(1) as usize);
         let free = self.used_slots() < slots;
         (free && self.hold_until.is_none_or(|until| until <= now)).then_some(op)
@@ -225,10 +232,11 @@ impl ClientCore {
             return Err(Refused { error, value: publish });
         }
         let op = self.accept(Op::Publish);
-        let msg_ref = publish.tracked.then(|| msg_ref(op));
+        let mut digits = [0; 16];
+        let msg_ref = publish.tracked.then(|| msg_ref(op, &mut digits));
         let untracked = (!publish.tracked).then(|| self.registry.hash(&publish.topic));
         let qos = Some(publish.qos.unwrap_or(self.config.qos)).filter(|qos| *qos != QoS::default());
-        let frame = super::encode(&ClientFrame::Publish(wire::Publish {
+        let frame = ClientFrame::Publish(wire::Publish {
             topic: &publish.topic,
             data: publish.payload.raw(),
             qos,
@@ -236,8 +244,11 @@ impl ClientCore {
             echo: publish.echo,
             filter: publish.filter.as_deref(),
             filters: publish.filters.iter().map(String::as_str).collect::<Vec<_>>(),
-            msg_ref: msg_ref.as_deref(),
-        }));
+            msg_ref,
+        });
+        let texts: usize = publish.filter.iter().chain(&publish.filters).map(|text| text.len() + 5).sum();
+        let size = FRAME_OVERHEAD + publish.topic.len() + publish.payload.packed_len() + texts;
+        let frame = self.chunk.write(size, |out| frame.encode(out));
         let max_age = match self.config.offline {
             OfflinePolicy::Queue { max_age, .. } if !self.link_is_ready() => max_age,
             _ => None,
@@ -302,8 +313,8 @@ impl ClientCore {
     /// Appends a publish to `out`; from now on it may have been done.
     pub(super) fn send_publish(&mut self, op: OpId, out: &mut BytesMut) -> usize {
         let publishes = &mut self.publishes;
-        let Some(mut pending) = publishes.pending.remove(&op) else { return 0 };
-        publishes.stop_waiting(op, &pending);
+        publishes.stop_waiting(op);
+        let Some(pending) = publishes.pending.get_mut(op) else { return 0 };
         let len = pending.frame.len();
         out.extend_from_slice(&pending.frame);
         pending.attempts += 1;
@@ -312,7 +323,6 @@ impl ClientCore {
         let (serial, untracked, attempts) = (pending.serial, pending.untracked, pending.attempts);
         pending.in_flight = untracked.is_none();
         publishes.in_flight += usize::from(pending.in_flight);
-        publishes.pending.insert(op, pending);
         if let Some(topic) = untracked {
             publishes.remember_untracked(serial, topic);
             // Nothing will say when it was counted; a second after it left is a good guess.
@@ -344,7 +354,7 @@ impl ClientCore {
         } else {
             Outcome::Sent
         };
-        let serial = self.publishes.pending.get(&op).map(|pending| pending.serial);
+        let serial = self.publishes.pending.get(op).map(|pending| pending.serial);
         match serial.filter(|_| confirms && self.heartbeat_interval().is_some()) {
             // Its answer, a later one or the echo of a heartbeat will come, or the connection is lost.
             Some(serial) => _ = self.publishes.overdue.insert(serial, op),
@@ -380,7 +390,7 @@ impl ClientCore {
     /// An answer to a publish that may have ended before: it and those before it are counted.
     fn publish_answered(&mut self, msg_ref: Text<'_>) {
         let Some(op) = parse_msg_ref(msg_ref) else { return };
-        let pending = self.publishes.pending.get(&op).filter(|pending| pending.in_flight);
+        let pending = self.publishes.pending.get(op).filter(|pending| pending.in_flight);
         let known = pending.map(|pending| pending.serial);
         let ended =
             || self.publishes.overdue.iter().find(|(_, ended)| **ended == op).map(|(serial, _)| *serial);
@@ -407,11 +417,11 @@ impl ClientCore {
         self.cool_slot();
         if frame.code == Some(RATE_LIMITED) {
             self.publishes.hold_until = Some(self.now + WINDOW);
-            let pending = self.publishes.pending.get_mut(&op);
+            let pending = self.publishes.pending.get_mut(op);
             if let Some(pending) = pending.filter(|pending| pending.refusals < MAX_RETRIES) {
                 pending.refusals += 1;
                 let never_done = pending.refusals == pending.attempts;
-                if let Some(known) = self.ops.get_mut(&op).filter(|_| never_done) {
+                if let Some(known) = self.ops.get_mut(op).filter(|_| never_done) {
                     known.sent = false;
                 }
                 self.publishes.wait(op);
@@ -439,7 +449,7 @@ impl ClientCore {
     pub(super) fn expire_publishes(&mut self) {
         while let Some((_, op)) = self.publishes.expiries.first().copied().filter(|(at, _)| *at <= self.now) {
             // One that was sent before and waits to be resent may have been done.
-            let sent = self.ops.get(&op).is_some_and(|known| known.sent);
+            let sent = self.ops.get(op).is_some_and(|known| known.sent);
             let outcome = if sent { Outcome::Unknown(Rejection::Expired.into()) } else { Outcome::Expired };
             self.end_publish(op, outcome);
         }
@@ -455,22 +465,22 @@ impl ClientCore {
             self.suspect_poison(cause);
         }
         let all: Vec<(OpId, bool)> =
-            self.publishes.pending.iter().map(|(op, pending)| (*op, pending.in_flight)).collect();
+            self.publishes.pending.iter().map(|(op, pending)| (op, pending.in_flight)).collect();
         let age_limit = match self.config.offline {
             OfflinePolicy::Queue { max_age: Some(max_age), .. } if keep => Some(self.now + max_age),
             _ => None,
         };
+        // Backwards: each that waits again comes before those that wait already.
+        for (op, in_flight) in all.iter().rev().filter(|_| keep) {
+            if !in_flight || resend {
+                self.publishes.wait(*op);
+                self.publishes.expire_by(*op, age_limit);
+            }
+        }
         for (op, in_flight) in all {
-            match (in_flight, keep, resend) {
-                (true, true, true) => {
-                    self.publishes.wait(op);
-                    self.publishes.expire_by(op, age_limit);
-                }
-                (false, true, _) => self.publishes.expire_by(op, age_limit),
-                _ => {
-                    self.publishes.remove(op);
-                    self.settle_undone([op], cause);
-                }
+            if !keep || (in_flight && !resend) {
+                self.publishes.remove(op);
+                self.settle_undone([op], cause);
             }
         }
         self.schedule_expiries();
@@ -479,7 +489,7 @@ impl ClientCore {
     /// Whoever has not been sent when the connection is given up was not sent.
     pub(super) fn end_publishes(&mut self, cause: &Error) {
         let publishes = core::mem::take(&mut self.publishes);
-        self.settle_undone(publishes.pending.into_keys(), cause);
+        self.settle_undone(publishes.pending.ops(), cause);
         self.schedule_expiries();
     }
 
@@ -495,7 +505,7 @@ impl ClientCore {
     fn suspect_poison(&mut self, cause: &Error) {
         let Error::Transport(error) = cause else { return };
         let TransportErrorKind::Closed(Some(code @ (1009 | 1011))) = error.kind else { return };
-        let first = self.publishes.pending.iter().find(|(_, pending)| pending.in_flight).map(|(op, _)| *op);
+        let first = self.publishes.pending.iter().find(|(_, pending)| pending.in_flight).map(|(op, _)| op);
         let Some(op) = first else { return };
         if self.publishes.suspect == Some(op) {
             let mut error = ServerError::named("connection_closed", Op::Publish);
@@ -509,7 +519,7 @@ impl ClientCore {
     fn find_publish(&self, msg_ref: Text<'_>) -> Option<OpId> {
         let op = parse_msg_ref(msg_ref)?;
         // Only what was sent can be answered.
-        self.publishes.pending.get(&op).filter(|pending| pending.in_flight).map(|_| op)
+        self.publishes.pending.get(op).filter(|pending| pending.in_flight).map(|_| op)
     }
 
     fn end_publish(&mut self, op: OpId, outcome: Outcome) {
@@ -520,8 +530,19 @@ impl ClientCore {
 }
 
 /// The operation's number in hexadecimal: unique among this client's publishes, and cheap to find again.
-fn msg_ref(op: OpId) -> String {
-    format!("{:x}", op.0)
+fn msg_ref(op: OpId, digits: &mut [u8; 16]) -> &str {
+    let mut rest = op.0;
+    let mut start = digits.len();
+    loop {
+        start -= 1;
+        digits[start] = b"0123456789abcdef"[(rest % 16) as usize];
+        rest /= 16;
+        if rest == 0 {
+            break;
+        }
+    }
+    // Hexadecimal digits are text.
+    core::str::from_utf8(&digits[start..]).unwrap_or_default()
 }
 
 fn parse_msg_ref(msg_ref: Text<'_>) -> Option<OpId> {

@@ -284,7 +284,7 @@ impl ClientCore {
     /// replaced options that stood, they are put back. Any other command goes on. Unknown ids are ignored.
     pub fn abandon(&mut self, now: Instant, op: OpId) {
         self.observe(now);
-        match self.ops.get(&op) {
+        match self.ops.get(op) {
             None => self.undo_subscribe(op),
             Some(pending) if pending.kind == Op::Subscribe => self.abandon_subscribe(op),
             Some(_) => return,

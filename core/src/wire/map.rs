@@ -17,13 +17,11 @@ macro_rules! keys {
         }
 
         impl Key {
-            /// The key as it stands on the wire.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$name => $text,)* }
-            }
+            const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            fn parse(text: &str) -> Option<Self> {
-                match text { $($text => Some(Self::$name),)* _ => None }
+            /// The key as it stands on the wire.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
             }
         }
     };
@@ -85,6 +83,49 @@ keys! {
     Type = "type",
 }
 
+/// Slots of the table of keys: a power of two, and so many more than keys that few keys share one.
+const SLOTS: usize = 256;
+
+/// Each key at its slot or, where that is taken, at the next that is free.
+static TABLE: [Option<Key>; SLOTS] = {
+    let mut table = [None; SLOTS];
+    let mut index = 0;
+    while index < Key::ALL.len() {
+        let mut at = slot(Key::ALL[index].as_str().as_bytes());
+        while table[at].is_some() {
+            at = (at + 1) % SLOTS;
+        }
+        table[at] = Some(Key::ALL[index]);
+        index += 1;
+    }
+    table
+};
+
+/// Where to look for a key. Frames are read for each message, and comparing with every key is most of that.
+#[inline]
+const fn slot(text: &[u8]) -> usize {
+    match text {
+        [] => 0,
+        [first, .., last] => (*first as usize * 7 + *last as usize * 31 + text.len() * 13) % SLOTS,
+        [only] => *only as usize,
+    }
+}
+
+impl Key {
+    #[inline]
+    fn parse(text: &[u8]) -> Option<Self> {
+        let mut at = slot(text);
+        // The table is never full, so this ends.
+        while let Some(key) = TABLE[at] {
+            if key.as_str().as_bytes() == text {
+                return Some(key);
+            }
+            at = (at + 1) % SLOTS;
+        }
+        None
+    }
+}
+
 /// The known fields of a map, borrowed.
 ///
 /// Unknown keys are skipped, and of a repeated key the last value counts, as in Kraken. Size is bounded by the
@@ -93,6 +134,8 @@ keys! {
 #[derive(Clone)]
 pub struct FrameMap<'a> {
     fields: SmallVec<[(Key, RawValue<'a>); 12]>,
+    /// Of each key, its place among the fields, counted from 1; 0: it is not there.
+    places: [u8; Key::ALL.len()],
 }
 
 impl<'a> FrameMap<'a> {
@@ -101,26 +144,42 @@ impl<'a> FrameMap<'a> {
     /// # Errors
     /// A [`WireError`] when the bytes are not one complete map.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, WireError> {
-        Self::from_value(RawValue::parse(bytes)?).ok_or(WireError::NotAMap)
+        let mut map = Self::new();
+        match RawValue::parse_map(bytes, |key, value| map.insert(key, value))? {
+            true => Ok(map),
+            false => Err(WireError::NotAMap),
+        }
     }
 
     /// Reads a nested map; `None` when `value` is not a map.
     pub fn from_value(value: RawValue<'a>) -> Option<Self> {
-        let mut map = Self { fields: SmallVec::new() };
-        for (key, value) in value.entries()? {
-            if let Some(key) = key.as_str().and_then(Key::parse) {
-                match map.fields.iter_mut().find(|(known, _)| *known == key) {
-                    Some(field) => field.1 = value,
-                    None => map.fields.push((key, value)),
+        let mut map = Self::new();
+        value.entries()?.for_each(|(key, value)| map.insert(key, value));
+        Some(map)
+    }
+
+    fn new() -> Self {
+        Self { fields: SmallVec::new(), places: [0; Key::ALL.len()] }
+    }
+
+    #[inline]
+    fn insert(&mut self, key: RawValue<'a>, value: RawValue<'a>) {
+        if let Some(key) = key.as_binary().and_then(Key::parse) {
+            let place = &mut self.places[key as usize];
+            match self.fields.get_mut(usize::from(*place).wrapping_sub(1)) {
+                Some(field) => field.1 = value,
+                None => {
+                    self.fields.push((key, value));
+                    *place = self.fields.len() as u8;
                 }
             }
         }
-        Some(map)
     }
 
     /// The value of `key`, `nil` included.
     pub fn get(&self, key: Key) -> Option<RawValue<'a>> {
-        self.fields.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)
+        let place = usize::from(self.places[key as usize]);
+        self.fields.get(place.wrapping_sub(1)).map(|(_, value)| *value)
     }
 
     /// The value of `key` unless it is absent or `nil`.

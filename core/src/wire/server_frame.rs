@@ -353,6 +353,17 @@ impl<'a> ServerFrame<'a> {
         let lobby_id = || map.text(Key::LobbyId).unwrap_or(Text::Str(""));
         let value = |key, default| map.get(key).unwrap_or(default);
         Ok(match frame_type {
+            // First, because there are so many.
+            "message" => Self::Message(Message {
+                topic: topic(),
+                data: value(Key::Data, RawValue::NIL),
+                msg_id: map.str(Key::MsgId),
+                requires_ack: map.bool(Key::RequiresAck),
+                filter: map.str(Key::Filter),
+                is_replay: map.bool(Key::IsReplay),
+                from: map.str(Key::From),
+                from_type: map.str(Key::FromType),
+            }),
             "auth" => Self::Auth(AuthReply {
                 success: map.bool(Key::Success) == Some(true),
                 error: map.str(Key::Error),
@@ -393,16 +404,6 @@ impl<'a> ServerFrame<'a> {
                 presence: value(Key::Presence, RawValue::EMPTY_MAP),
             },
             "lobbyUnsubscribed" => Self::LobbyUnsubscribed { lobby_id: lobby_id() },
-            "message" => Self::Message(Message {
-                topic: topic(),
-                data: value(Key::Data, RawValue::NIL),
-                msg_id: map.str(Key::MsgId),
-                requires_ack: map.bool(Key::RequiresAck),
-                filter: map.str(Key::Filter),
-                is_replay: map.bool(Key::IsReplay),
-                from: map.str(Key::From),
-                from_type: map.str(Key::FromType),
-            }),
             "presence" => Self::Presence(PresenceEvent::parse(&map)),
             "presenceList" => Self::PresenceList {
                 room_id: map.text(Key::RoomId),

@@ -33,6 +33,29 @@ impl<'a> RawValue<'a> {
         if len == bytes.len() { Ok(Self(bytes)) } else { Err(WireError::Trailing { offset: len }) }
     }
 
+    /// As [`parse`](Self::parse), and hands each entry of a map to `entry` on the way. `false`: it is no map.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse); then some entries may have been handed on.
+    pub(crate) fn parse_map(bytes: &'a [u8], mut entry: impl FnMut(Self, Self)) -> Result<bool, WireError> {
+        let head = header(bytes, 0)?;
+        if !bytes.first().is_some_and(|first| matches!(first, 0x80..=0x8f | 0xde | 0xdf)) {
+            return Self::parse(bytes).map(|_| false);
+        }
+        // Every value takes at least one byte.
+        let mut at = head.len;
+        if head.children > bytes.len().saturating_sub(at) as u64 {
+            return Err(WireError::Truncated { offset: bytes.len() });
+        }
+        for _ in 0..head.children / 2 {
+            let value = skip(bytes, at)?;
+            let end = skip(bytes, value)?;
+            entry(Self(&bytes[at..value]), Self(&bytes[value..end]));
+            at = end;
+        }
+        if at == bytes.len() { Ok(true) } else { Err(WireError::Trailing { offset: at }) }
+    }
+
     /// Takes bytes that were parsed before.
     pub(crate) fn known(bytes: &'a [u8]) -> Self {
         debug_assert!(Self::parse(bytes).is_ok());
@@ -94,6 +117,9 @@ impl<'a> RawValue<'a> {
 
     /// The bytes of a `bin` or a `str`: Kraken delivers a `bin` that happens to be UTF-8 as `str`.
     pub fn as_binary(self) -> Option<&'a [u8]> {
+        if let [0xa0..=0xbf, text @ ..] = self.0 {
+            return Some(text);
+        }
         if !matches!(self.kind(), Kind::Text | Kind::Binary) {
             return None;
         }
@@ -289,6 +315,11 @@ fn header(bytes: &[u8], at: usize) -> Result<Header, WireError> {
 /// The end of the value that starts at `at`. Counts the values still owed instead of recursing, so nesting depth
 /// costs nothing.
 fn skip(bytes: &[u8], mut at: usize) -> Result<usize, WireError> {
+    // Most values are short texts.
+    if let Some(first @ 0xa0..=0xbf) = bytes.get(at) {
+        let end = at + 1 + usize::from(first & 0x1f);
+        return if end <= bytes.len() { Ok(end) } else { Err(WireError::Truncated { offset: at }) };
+    }
     let mut owed: u64 = 1;
     while owed > 0 {
         let head = header(bytes, at)?;
