@@ -302,12 +302,12 @@ impl Client {
     /// Publishes to a topic, `app/room/topic`. The data may be of any serde type; structs become maps with their
     /// fields' names. It is encoded at once, and a failure reported when the result is awaited or sent.
     #[doc(alias = "publish")]
-    pub fn emit<T: Serialize + ?Sized>(&self, topic: impl Into<String>, data: &T) -> Emit {
+    pub fn emit<T: Serialize + ?Sized>(&self, topic: impl Into<Arc<str>>, data: &T) -> Emit {
         Emit::new(self.handle.clone(), Ok(topic.into()), Payload::encode(data))
     }
 
     /// As [`emit`](Self::emit), with data that is encoded already.
-    pub fn emit_payload(&self, topic: impl Into<String>, payload: Payload) -> Emit {
+    pub fn emit_payload(&self, topic: impl Into<Arc<str>>, payload: Payload) -> Emit {
         Emit::new(self.handle.clone(), Ok(topic.into()), Ok(payload))
     }
 

@@ -142,13 +142,16 @@ impl Room {
     }
 
     fn emit_encoded(&self, topic: &str, payload: Result<Payload, Misuse>) -> Emit {
-        let full = self.full(topic);
-        let checked = self.check_prefix().and_then(|()| check_segment(topic));
-        let topic = match checked {
+        Emit::new(self.client.handle.clone(), self.topic_to_publish(topic), payload)
+    }
+
+    /// The topic with its prefix, if it can be published to.
+    pub(crate) fn topic_to_publish(&self, topic: &str) -> Result<Arc<str>, (Arc<str>, Misuse)> {
+        let full = self.full(topic).into();
+        match self.check_prefix().and_then(|()| check_segment(topic)) {
             Ok(()) => Ok(full),
             Err(error) => Err((full, error)),
-        };
-        Emit::new(self.client.handle.clone(), topic, payload)
+        }
     }
 
     /// The topic with its prefix, if it can be subscribed.

@@ -112,17 +112,13 @@ struct Fault {
 impl Emit {
     pub(crate) fn new(
         handle: Arc<Handle>,
-        topic: Result<String, (String, Misuse)>,
+        topic: Result<Arc<str>, (Arc<str>, Misuse)>,
         payload: Result<Payload, Misuse>,
     ) -> Self {
         let publish = match (topic, payload) {
             (Ok(topic), Ok(payload)) => Ok(Publish::new(topic, payload)),
-            (Err((topic, error)), _) => {
-                Err(Fault { error: error.into(), topic: topic.into(), encoding: false })
-            }
-            (Ok(topic), Err(error)) => {
-                Err(Fault { error: error.into(), topic: topic.into(), encoding: true })
-            }
+            (Err((topic, error)), _) => Err(Fault { error: error.into(), topic, encoding: false }),
+            (Ok(topic), Err(error)) => Err(Fault { error: error.into(), topic, encoding: true }),
         };
         Self { handle, publish }
     }
@@ -180,8 +176,8 @@ impl Emit {
     /// [`Error::Misuse`] for a bad topic, filter or payload, [`Error::Rejected`] when there is no session, the client
     /// is leaving, or too much is waiting. Then nothing is published.
     pub fn send(self) -> Result<(), Error> {
-        let topic: Arc<str> = match &self.publish {
-            Ok(publish) => publish.topic.as_str().into(),
+        let topic = match &self.publish {
+            Ok(publish) => publish.topic.clone(),
             Err(fault) => fault.topic.clone(),
         };
         issue(&self.handle, self.publish, Waiter::Report(Op::Publish, topic)).map(drop)

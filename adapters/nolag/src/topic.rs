@@ -2,6 +2,7 @@
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
+use nolag_core::{Misuse, Payload};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
@@ -18,12 +19,14 @@ use crate::{
 pub struct Topic<T> {
     room: Room,
     name: String,
+    /// With app and room in front.
+    full: Result<Arc<str>, (Arc<str>, Misuse)>,
     data: PhantomData<fn(T) -> T>,
 }
 
 impl<T> Topic<T> {
     pub(crate) fn new(room: Room, name: String) -> Self {
-        Self { room, name, data: PhantomData }
+        Self { full: room.topic_to_publish(&name), room, name, data: PhantomData }
     }
 
     /// The room.
@@ -50,7 +53,7 @@ impl<T> Topic<T> {
 impl<T: Serialize> Topic<T> {
     /// Publishes, see [`Room::emit`].
     pub fn emit(&self, data: &T) -> Emit {
-        self.room.emit(&self.name, data)
+        Emit::new(self.room.client().handle.clone(), self.full.clone(), Payload::encode(data))
     }
 }
 
@@ -85,7 +88,8 @@ impl<T: DeserializeOwned + 'static> Topic<T> {
 
 impl<T> Clone for Topic<T> {
     fn clone(&self) -> Self {
-        Self { room: self.room.clone(), name: self.name.clone(), data: PhantomData }
+        let Self { room, name, full, data } = self;
+        Self { room: room.clone(), name: name.clone(), full: full.clone(), data: *data }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Received messages and their acks.
 
-use alloc::{collections::VecDeque, vec::Vec};
+use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 
 use bytes::Bytes;
 use foldhash::fast::FixedState;
@@ -105,33 +105,39 @@ impl ClientCore {
 const SEEN: usize = 1024;
 
 /// The messages that a subscription has seen, or the application has acknowledged, last; as keyed hashes.
+///
+/// Boxed, because most brokers name no messages.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct Seen(Option<Box<Hashes>>);
+
+#[derive(Debug, Default)]
+struct Hashes {
     order: VecDeque<u64>,
-    hashes: HashSet<u64, FixedState>,
+    known: HashSet<u64, FixedState>,
 }
 
 impl Seen {
     /// `false` when it was there already.
     fn insert(&mut self, hash: u64) -> bool {
-        if !self.hashes.insert(hash) {
+        let Hashes { order, known } = &mut **self.0.get_or_insert_default();
+        if !known.insert(hash) {
             return false;
         }
-        if self.order.len() >= SEEN {
-            if let Some(oldest) = self.order.pop_front() {
-                self.hashes.remove(&oldest);
+        if order.len() >= SEEN {
+            if let Some(oldest) = order.pop_front() {
+                known.remove(&oldest);
             }
         }
-        self.order.push_back(hash);
+        order.push_back(hash);
         true
     }
 
     fn contains(&self, hash: u64) -> bool {
-        self.hashes.contains(&hash)
+        self.0.as_ref().is_some_and(|hashes| hashes.known.contains(&hash))
     }
 
     pub(super) fn clear(&mut self) {
-        *self = Self::default();
+        self.0 = None;
     }
 }
 

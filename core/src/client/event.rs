@@ -126,7 +126,7 @@ pub enum FilterChange {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Publish {
     /// `app/room/topic`.
-    pub topic: String,
+    pub topic: Arc<str>,
     /// The data.
     pub payload: Payload,
     /// QoS on the broker's inner hop; without one, [`Config::qos`](super::Config::qos).
@@ -500,7 +500,7 @@ impl Subscribe {
 
 impl Publish {
     /// A tracked publish with every option at its default.
-    pub fn new(topic: impl Into<String>, payload: Payload) -> Self {
+    pub fn new(topic: impl Into<Arc<str>>, payload: Payload) -> Self {
         Self {
             topic: topic.into(),
             payload,

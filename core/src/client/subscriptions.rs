@@ -52,7 +52,7 @@ pub(super) struct Registration {
     /// The request whose answer will decide, if one is on its way.
     latest: Option<u64>,
     /// The command that alone wants what is desired, and what was desired before it; nothing: no subscription.
-    pub(super) undo: Option<(OpId, Option<Effective>)>,
+    pub(super) undo: Option<(OpId, Option<Box<Effective>>)>,
     /// Filter changes not yet sent, in order.
     pub(super) filter_changes: VecDeque<(Option<OpId>, FilterChange)>,
     /// Messages delivered since the application subscribed last.
@@ -225,7 +225,7 @@ impl ClientCore {
         let Some(registration) = self.registry.by_id.get_mut(&id) else { return Ok(op) };
         let same = registration.desired == desired && !changing;
         let before = mem::replace(&mut registration.desired, desired);
-        registration.undo = if same { None } else { Some((op, Some(before))) };
+        registration.undo = if same { None } else { Some((op, Some(Box::new(before)))) };
         if !ready || !same || subscribe.refresh {
             self.request_or_wait(id, op);
             return Ok(op);
@@ -327,9 +327,9 @@ impl ClientCore {
         let found = self.registry.by_id.iter_mut().find(|(_, registration)| wanted_by_it(registration));
         let Some((&id, registration)) = found else { return };
         match registration.undo.take() {
-            Some((_, Some(before))) if before != registration.desired => {
+            Some((_, Some(before))) if *before != registration.desired => {
                 registration.live = false;
-                registration.desired = before;
+                registration.desired = *before;
                 if self.link_is_ready() {
                     self.send_subscribe(id, Ops::new());
                 }

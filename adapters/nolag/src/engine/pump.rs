@@ -37,6 +37,12 @@ const WRITE_BATCH: usize = 64;
 /// Bytes fetched from the core at once; one frame may be larger.
 const WRITE_BATCH_BYTES: usize = 64 << 10;
 
+/// Memory taken at once for frames to be written. A large frame has its own, which goes with it.
+const WRITE_CHUNK: usize = 2 << 10;
+
+/// With less room left than that, more is taken.
+const SMALL_FRAME: usize = 512;
+
 /// See the module.
 pub(super) struct Pump {
     shared: Arc<Shared>,
@@ -101,8 +107,14 @@ impl Pump {
                 if connection.wants_frames() {
                     let mut bytes = 0;
                     for _ in 0..WRITE_BATCH {
+                        // Small frames share memory, which is used again once they are written.
+                        if out.capacity() < SMALL_FRAME {
+                            out.reserve(WRITE_CHUNK);
+                        }
                         let Some(transmit) = state.core.poll_transmit(now, out) else { break };
-                        connection.queue(out.split().freeze());
+                        let large = transmit.len > WRITE_CHUNK;
+                        let frame = if large { mem::take(out) } else { out.split() };
+                        connection.queue(frame.freeze());
                         busy = true;
                         bytes += transmit.len;
                         if bytes >= WRITE_BATCH_BYTES {

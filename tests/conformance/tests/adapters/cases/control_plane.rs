@@ -362,7 +362,7 @@ fn a_created_room_is_found_by_who_is_connected_already(w: &World) {
     let topic = plane.topic("late");
     let mut messages = w.wait(ann.subscribe(&topic).stream::<String>()).unwrap();
     assert!(plane.may_subscribe(w, &ben, "late"));
-    w.wait(ben.emit(&topic, "found")).unwrap();
+    w.wait(ben.emit(topic.as_str(), "found")).unwrap();
     assert_eq!(w.data(&mut messages), "found");
 }
 
