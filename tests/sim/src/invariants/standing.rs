@@ -78,13 +78,14 @@ fn check(world: &World, client: ClientId, expected: &Expected, all: &[Connection
         .collect();
     same("subscriptions at the broker", &at_broker, &asked)?;
 
-    let present = broker.presence_of(connection.id);
+    let present = broker.presence_of(connection.id).map(|(room, data)| (room, &data[..]));
     match &wanted.presence {
         Some((room, data)) => {
             let asked = Some((room.as_str(), data.as_msgpack()));
             same("presence at the broker", &present, &asked)?;
             same("presence room of the client", &core.presence_room(), &Some(room))?;
-            let members: BTreeMap<&str, _> = broker.present_in(room).collect();
+            let members: BTreeMap<&str, _> =
+                broker.present_in(room).map(|(actor, data)| (actor, &data[..])).collect();
             let known: Vec<_> = core.presence().collect();
             let known: BTreeMap<&str, _> =
                 known.iter().map(|member| (&*member.actor_id, member.presence.as_msgpack())).collect();
