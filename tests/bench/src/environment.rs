@@ -4,6 +4,8 @@ use std::{env::consts, fs, thread};
 
 use serde::Serialize;
 
+use crate::{Error, Result};
+
 /// What the figures depend on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Environment {
@@ -39,6 +41,24 @@ impl Environment {
             build: if cfg!(debug_assertions) { "debug" } else { "release" },
         }
     }
+}
+
+/// Files that a process has open beside its connections.
+const OTHER_FILES: usize = 50;
+
+/// Says in time, and in words, what would be "too many open files" in the middle.
+pub(crate) fn check_file_limit(connections: usize) -> Result<()> {
+    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let limit = line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(usize::MAX);
+    let needed = connections + OTHER_FILES;
+    if limit >= needed {
+        return Ok(());
+    }
+    Err(Error::Other(format!(
+        "a process may have {limit} files open here, and {needed} are needed: allow more with `ulimit -n {needed}`, or \
+         take fewer clients"
+    )))
 }
 
 /// What a file of the system says about something.

@@ -117,7 +117,7 @@ const PYTHON: &str = "messages per second of our client, divided by those of the
 const AT_LEAST_HALF: Option<Goal> = Some(Goal::AtLeast(0.5));
 const AT_LEAST_MOST: Option<Goal> = Some(Goal::AtLeast(0.7));
 
-const DEFINITIONS: [Definition; 19] = [
+const DEFINITIONS: [Definition; 20] = [
     speed("receive_tokio_vs_bare", Work::Receive, "tokio", "bare", AT_LEAST_HALF, SPEED),
     speed("receive_handler_vs_bare", Work::Receive, "handler", "bare", None, SPEED),
     speed("receive_blocking_vs_tokio", Work::Receive, "blocking", "tokio", AT_LEAST_MOST, RUNTIME),
@@ -129,6 +129,14 @@ const DEFINITIONS: [Definition; 19] = [
         "handler",
         "handler-100k",
         Some(Goal::AtMost(1.3)),
+        "time per message with 100,000 subscriptions, 1,000 of which get messages, divided by that with one",
+    ),
+    speed(
+        "receive_100k_topics_vs_1",
+        Work::Receive,
+        "handler",
+        "handler-100k-busy",
+        None,
         "time per message with 100,000 subscriptions, all of which get messages, divided by that with one",
     ),
     speed("receive_vs_python", Work::Receive, "tokio", "python", None, PYTHON),

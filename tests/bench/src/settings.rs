@@ -115,7 +115,7 @@ impl Settings {
             size: 300,
             fanout_clients: 200,
             connect_clients: 400,
-            idle_clients: 1000,
+            idle_clients: 900,
             subscriptions: 100_000,
             seed: 1,
             baseline: false,

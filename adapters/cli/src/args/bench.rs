@@ -52,7 +52,7 @@ pub(crate) struct BenchArgs {
     /// Bytes of each message as it arrives
     #[arg(long, value_name = "BYTES", default_value_t = 300, value_parser = clap::value_parser!(u32).range(100..=900_000))]
     pub(crate) size: u32,
-    /// Subscribers of the fan-out, clients that connect, and idle clients [default: 200, 400 and 1000]
+    /// Subscribers of the fan-out, clients that connect, and idle clients [default: 200, 400 and 900]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub(crate) clients: Option<u32>,
     /// What is random comes from this number: the order of the topics of `receive`

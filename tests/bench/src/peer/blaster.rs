@@ -30,8 +30,8 @@ const BATCH_BYTES: usize = 4 << 20;
 /// Bytes that one message of each topic may take together; of more topics only some get messages.
 const MOST_BYTES: usize = 64 << 20;
 
-/// Answers one client. A publish to [`START`] floods it with messages of all topics that it has subscribed to, until it
-/// says something or leaves. One to [`COUNT`] is answered with the number of publishes before it.
+/// Answers one client. A publish to [`START`] floods it with messages of the topics that it has subscribed to, until it
+/// says something or leaves; a number says of how many topics. One to [`COUNT`] is answered with the number of publishes before it.
 pub(super) async fn serve(stream: TcpStream, size: usize, seed: u64) -> Result<()> {
     let socket = accept_async(stream).await?;
     let mut session = Session { socket, topics: Vec::new(), publishes: 0, reply: Vec::new() };
@@ -40,8 +40,11 @@ pub(super) async fn serve(stream: TcpStream, size: usize, seed: u64) -> Result<(
         // What has arrived together is answered together.
         while let Some(message) = next {
             if let Message::Binary(frame) = message? {
-                if session.answer(&frame).await? == Then::Blast {
-                    return blast(session.socket.into_inner(), &session.topics, size, seed).await;
+                if let Then::Blast { topics } = session.answer(&frame).await? {
+                    let mut chosen = session.topics;
+                    fastrand::Rng::with_seed(seed).shuffle(&mut chosen);
+                    chosen.truncate(topics);
+                    return blast(session.socket.into_inner(), &chosen, size).await;
                 }
             }
             next = session.socket.next().now_or_never().flatten();
@@ -51,9 +54,11 @@ pub(super) async fn serve(stream: TcpStream, size: usize, seed: u64) -> Result<(
     Ok(())
 }
 
-#[derive(PartialEq, Eq)]
 enum Then {
-    Blast,
+    /// Messages of so many topics.
+    Blast {
+        topics: usize,
+    },
     GoOn,
 }
 
@@ -80,7 +85,9 @@ impl Session {
             }
             b"publish" if topic == START => {
                 self.socket.flush().await?;
-                return Ok(Then::Blast);
+                let topics = frames::number(fields.data).checked_sub(FIRST);
+                let topics = topics.and_then(|topics| topics.try_into().ok()).unwrap_or(usize::MAX);
+                return Ok(Then::Blast { topics });
             }
             b"publish" => {
                 let msg_ref = std::str::from_utf8(fields.msg_ref).unwrap_or_default();
@@ -108,8 +115,8 @@ impl Session {
 }
 
 /// Writes messages, encoded ahead, in batches of a megabyte and more.
-async fn blast(mut stream: TcpStream, topics: &[String], size: usize, seed: u64) -> Result<()> {
-    let mut batch = Batch::new(topics, size, seed);
+async fn blast(mut stream: TcpStream, topics: &[String], size: usize) -> Result<()> {
+    let mut batch = Batch::new(topics, size);
     let (mut from, mut to) = stream.split();
     let writing = async {
         loop {
@@ -132,13 +139,11 @@ struct Batch {
 }
 
 impl Batch {
-    /// Each topic comes equally often, in a random order.
-    fn new(topics: &[String], size: usize, seed: u64) -> Self {
-        let mut order: Vec<usize> = (0..topics.len()).collect();
-        fastrand::Rng::with_seed(seed).shuffle(&mut order);
+    /// Each topic comes equally often, in this order.
+    fn new(topics: &[String], size: usize) -> Self {
         let (mut bytes, mut ends, mut frame) = (Vec::new(), Vec::new(), Vec::new());
-        while !order.is_empty() && ends.len() < BATCH && bytes.len() < BATCH_BYTES {
-            for topic in order.iter().filter_map(|index| topics.get(*index)) {
+        while !topics.is_empty() && ends.len() < BATCH && bytes.len() < BATCH_BYTES {
+            for topic in topics {
                 let text = frames::padding(frames::payload_for(size, topic));
                 let data = frames::payload(&text, FIRST);
                 frame.clear();
@@ -178,7 +183,7 @@ mod tests {
     #[test]
     fn a_batch_has_every_topic_equally_often_and_numbers_go_on() {
         let topics: Vec<String> = (0..3).map(|n| format!("bench/room/{n}")).collect();
-        let mut batch = Batch::new(&topics, 300, 1);
+        let mut batch = Batch::new(&topics, 300);
         let mut expected = FIRST;
         for _ in 0..2 {
             let mut rest = batch.next();

@@ -10,7 +10,8 @@ mod rtt;
 use std::sync::Arc;
 
 use crate::{
-    Figures, Result, Settings, Work,
+    Figures, Launch, Result, Settings, Work,
+    environment::check_file_limit,
     peer::{Peer, Role},
 };
 
@@ -44,6 +45,14 @@ pub(crate) struct Prepared {
 }
 
 pub(crate) fn prepare(work: Work, settings: &Settings) -> Result<Prepared> {
+    let connections = match work {
+        Work::Connect => settings.connect_clients,
+        Work::Fanout => settings.fanout_clients,
+        Work::Memory => settings.idle_clients,
+        Work::Publish | Work::Receive | Work::Rtt => 1,
+    };
+    // On threads both ends are of this process.
+    check_file_limit(if matches!(settings.launch, Launch::Thread) { 2 * connections } else { connections })?;
     let launch = &settings.launch;
     let blaster = |peers: &mut Vec<Peer>| {
         let peer = Peer::start(launch, Role::Blaster { size: settings.size, seed: settings.seed })?;

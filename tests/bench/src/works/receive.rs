@@ -6,14 +6,14 @@ use std::{
 };
 
 use futures_util::future::try_join_all;
-use nolag::{Client, Message, Runtime};
+use nolag::{Client, Message, Payload, Runtime};
 use tokio::sync::oneshot;
 
 use super::{Case, START, TOPIC};
 use crate::{
     Error, Figures, Result, Settings,
     bare::Bare,
-    frames,
+    frames::{self, FIRST},
     meter::{Meter, Sequence},
     ours, python,
 };
@@ -21,21 +21,23 @@ use crate::{
 /// Subscriptions that are made at the same time.
 const TOGETHER: usize = 4096;
 
+/// Topics that get messages where few do.
+const BUSY: usize = 1000;
+
 /// How long anything but the messages may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) fn cases(settings: &Settings, url: &str) -> Vec<Case> {
     let time = (settings.warmup, settings.duration);
-    let many = settings.subscriptions;
+    let many = settings.subscriptions.max(1);
     let case = |name, run: fn(String, Count) -> Result<Figures>| {
         let url = url.to_owned();
         Case::new(name, move || run(url.clone(), Count::start(time)))
     };
-    let handlers = |name, subscriptions| {
+    let handlers = |name, subscriptions, topics| {
         let url = url.to_owned();
         Case::new(name, move || {
-            let url = url.clone();
-            ours::on_tokio(async move { by_handler(url, time, subscriptions).await })
+            ours::on_tokio(by_handler(url.clone(), Count::start(time), subscriptions, topics))
         })
     };
     let mut cases = Vec::new();
@@ -49,8 +51,9 @@ pub(super) fn cases(settings: &Settings, url: &str) -> Vec<Case> {
         async_std::task::block_on(async_std::task::spawn(stream))
     }));
     cases.push(case("smol", |url, count| smol::block_on(smol::spawn(by_stream(url, Runtime::Smol, count)))));
-    cases.push(handlers("handler", 1));
-    cases.push(handlers("handler-100k", many));
+    cases.push(handlers("handler", 1, 1));
+    cases.push(handlers("handler-100k", many, BUSY));
+    cases.push(handlers("handler-100k-busy", many, many));
     if let Some(interpreter) = &settings.python {
         cases.push(python::case("python", interpreter, &["receive", url, TOPIC, START], settings));
     }
@@ -125,15 +128,15 @@ fn by_iterator(url: String, mut count: Count) -> Result<Figures> {
     Err(ended())
 }
 
-/// By a handler for all topics, each of which is subscribed to.
-async fn by_handler(url: String, time: (Duration, Duration), subscriptions: usize) -> Result<Figures> {
+/// By a handler for all topics that are subscribed to, some of which get messages.
+async fn by_handler(url: String, count: Count, subscriptions: usize, busy: usize) -> Result<Figures> {
     let client = ours::connect("bench", ours::options(&url, Runtime::Tokio)).await?;
     let topics: Vec<String> = (0..subscriptions).map(|n| format!("bench/room/{n:06}")).collect();
     for topics in topics.chunks(TOGETHER) {
         try_join_all(topics.iter().map(|topic| client.subscribe(topic).into_future())).await?;
     }
     let (done, figures) = oneshot::channel();
-    let counted = Arc::new(Mutex::new((Count::start(time), Some(done))));
+    let counted = Arc::new(Mutex::new((count, Some(done))));
     client.on_any(move |message: Message| {
         let mut counted = counted.lock().unwrap_or_else(PoisonError::into_inner);
         let (count, done) = &mut *counted;
@@ -144,7 +147,8 @@ async fn by_handler(url: String, time: (Duration, Duration), subscriptions: usiz
             }
         }
     });
-    client.emit(START, &()).untracked().send()?;
+    let busy = Payload::from_msgpack(frames::payload("", FIRST + busy as u64)).map_err(nolag::Error::from)?;
+    client.emit_payload(START, busy).untracked().send()?;
     figures.await.map_err(|_| ended())
 }
 
