@@ -27,7 +27,7 @@ pub use environment::Environment;
 pub use error::{Error, Result};
 pub use figures::{Figures, Latency, Measurement};
 pub use peer::Launch;
-pub use python::{PYTHON_SDK, python_with_sdk};
+pub use python::{PYTHON_SDK, has_python_sdk, python_with_sdk};
 pub use ratios::{Goal, Ratio, ratios};
 pub use run::{Event, run};
 pub use settings::{Settings, Target, Work};

@@ -24,8 +24,7 @@ const PROGRAM: &str = include_str!("python_sdk.py");
 pub fn python_with_sdk() -> Result<PathBuf> {
     let venv = cache_directory()?.join(format!("nolag/python-sdk-{PYTHON_SDK}"));
     let interpreter = venv.join("bin/python");
-    let installed = Command::new(&interpreter).args(["-c", "import nolag"]).output();
-    if installed.is_ok_and(|output| output.status.success()) {
+    if has_python_sdk(&interpreter) {
         return Ok(interpreter);
     }
     if let Some(parent) = venv.parent() {
@@ -36,6 +35,12 @@ pub fn python_with_sdk() -> Result<PathBuf> {
     let pip = ["-m", "pip", "--quiet", "--disable-pip-version-check", "install", &package];
     succeed("pip install", Command::new(&interpreter).args(pip))?;
     Ok(interpreter)
+}
+
+/// Whether this interpreter has the official Python SDK.
+pub fn has_python_sdk(interpreter: &Path) -> bool {
+    let imported = Command::new(interpreter).args(["-c", "import nolag"]).stdin(Stdio::null()).output();
+    imported.is_ok_and(|output| output.status.success())
 }
 
 fn cache_directory() -> Result<PathBuf> {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use nolag::check_topic;
-use nolag_bench::{Environment, Error, Event, Launch, Measurement, Settings, Target, Work};
+use nolag_bench::{Environment, Error, Event, Launch, Measurement, PYTHON_SDK, Settings, Target, Work};
 use tokio::{sync::mpsc, task::spawn_blocking};
 
 use crate::{
@@ -143,6 +143,12 @@ async fn settings(args: &BenchArgs) -> Result<Settings, Failure> {
         };
     }
     settings.python = match &args.official_python {
+        Some(Some(interpreter)) if !nolag_bench::has_python_sdk(interpreter) => {
+            return Err(Failure::usage(format!(
+                "{} cannot `import nolag`: pip install nolag=={PYTHON_SDK}",
+                interpreter.display()
+            )));
+        }
         Some(Some(interpreter)) => Some(interpreter.clone()),
         Some(None) => Some(made_interpreter().await?),
         None => None,
