@@ -1,6 +1,7 @@
 //! The command line.
 
 pub(crate) mod api;
+pub(crate) mod bench;
 pub(crate) mod trace;
 
 use std::{num::NonZeroU64, path::PathBuf, time::Duration};
@@ -27,6 +28,16 @@ pub(crate) enum Command {
     /// It prints tables for people, or with --json what scripts want. The API key is the project's, not an actor's token.
     #[command(after_help = help(api::EXAMPLES))]
     Api(api::ApiArgs),
+    /// Measures speed and memory of client and broker, and what becomes of them beside bare WebSockets
+    ///
+    /// Without WORK everything is measured. Servers run in processes of their own, on loopback; --url takes a broker that
+    /// runs already. What counts are the ratios within one run: --baseline adds what they compare with. A goal that is
+    /// missed is shown and is no failure; messages that get lost, double or unconfirmed are, with code 8.
+    #[command(after_help = help(bench::EXAMPLES))]
+    Bench(bench::BenchArgs),
+    /// What `bench` measures against
+    #[command(hide = true)]
+    BenchPeer(bench::BenchPeerArgs),
     /// Shows what the client does: two actors talk, one loses its connection, comes back, and they talk on
     ///
     /// Everything happens inside this process, broker included. It ends after a few seconds, with 0 only if every

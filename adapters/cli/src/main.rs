@@ -48,6 +48,8 @@ fn run(command: Command) -> Outcome {
     let outcome = runtime.block_on(async {
         match command {
             Command::Api(args) => commands::api::run(args).await,
+            Command::Bench(args) => commands::bench::run(args).await,
+            Command::BenchPeer(args) => commands::bench::peer(args).await,
             Command::Demo(args) => commands::demo::run(args).await,
             Command::Dev(args) => {
                 tell_what_the_broker_logs();

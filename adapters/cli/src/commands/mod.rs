@@ -1,6 +1,7 @@
 //! One module per command.
 
 pub(crate) mod api;
+pub(crate) mod bench;
 pub(crate) mod demo;
 pub(crate) mod dev;
 pub(crate) mod publish;

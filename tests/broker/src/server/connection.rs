@@ -73,8 +73,11 @@ async fn read(conn: ConnectionId, stream: &mut SplitStream<WebSocket>, events: &
     }
 }
 
-/// Writes what the broker sends, each batch with one flush, until the connection is closed or the client takes nothing
-/// any more.
+/// Bytes after which a flush is due although more waits.
+const FLUSH_BYTES: usize = 64 << 10;
+
+/// Writes what the broker sends, what waits already with one flush, until the connection is closed or the client takes
+/// nothing any more.
 async fn write(
     conn: ConnectionId,
     mut sink: impl Sink<Message> + Unpin,
@@ -82,27 +85,31 @@ async fn write(
     queued_bytes: &AtomicUsize,
     stalled_after: Option<Duration>,
 ) {
-    while let Some(batch) = outgoing.recv().await {
+    while let Some(first) = outgoing.recv().await {
         let mut len = 0;
-        for next in batch {
-            let written = match next {
-                Outgoing::Frame(frame) => {
-                    len += frame.len();
-                    within(stalled_after, sink.feed(Message::Binary(frame))).await
-                }
-                Outgoing::Close { code, reason } => {
-                    let frame = CloseFrame { code, reason: reason.into() };
-                    let closing = sink.send(Message::Close(Some(frame)));
-                    if let Ok(Ok(())) = time::timeout(CLOSE_PATIENCE, closing).await {
-                        // `read` sees the client's answer and ends the connection.
-                        time::sleep(CLOSE_PATIENCE).await;
+        let mut batch = Some(first);
+        while let Some(frames) = batch {
+            for next in frames {
+                let written = match next {
+                    Outgoing::Frame(frame) => {
+                        len += frame.len();
+                        within(stalled_after, sink.feed(Message::Binary(frame))).await
                     }
+                    Outgoing::Close { code, reason } => {
+                        let frame = CloseFrame { code, reason: reason.into() };
+                        let closing = sink.send(Message::Close(Some(frame)));
+                        if let Ok(Ok(())) = time::timeout(CLOSE_PATIENCE, closing).await {
+                            // `read` sees the client's answer and ends the connection.
+                            time::sleep(CLOSE_PATIENCE).await;
+                        }
+                        return;
+                    }
+                };
+                if !goes_on(conn, written).await {
                     return;
                 }
-            };
-            if !goes_on(conn, written).await {
-                return;
             }
+            batch = if len < FLUSH_BYTES { outgoing.try_recv().ok() } else { None };
         }
         let flushed = within(stalled_after, sink.flush()).await;
         if !goes_on(conn, flushed).await {
@@ -201,17 +208,36 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn what_one_cause_leads_to_leaves_in_one_piece() {
+    /// How many frames leave with each flush when these batches wait.
+    async fn flushes(batches: Vec<Vec<Outgoing>>) -> Vec<usize> {
         let sink = Flushes::default();
         let noted = sink.noted.clone();
         let (outbox, outgoing) = mpsc::unbounded_channel();
-        outbox.send(vec![frame(), frame()]).unwrap();
-        outbox.send(vec![frame()]).unwrap();
+        let mut bytes = 0;
+        for batch in batches {
+            let frames = batch.iter().map(|outgoing| match outgoing {
+                Outgoing::Frame(frame) => frame.len(),
+                Outgoing::Close { .. } => 0,
+            });
+            bytes += frames.sum::<usize>();
+            outbox.send(batch).unwrap();
+        }
         drop(outbox);
-        let queued_bytes = AtomicUsize::new(15);
+        let queued_bytes = AtomicUsize::new(bytes);
         write(a_connection(), sink, outgoing, &queued_bytes, None).await;
-        assert_eq!(*noted.lock().unwrap(), [2, 1]);
         assert_eq!(queued_bytes.into_inner(), 0);
+        let noted = noted.lock().unwrap();
+        noted.clone()
+    }
+
+    #[tokio::test]
+    async fn what_waits_together_leaves_together() {
+        assert_eq!(flushes(vec![vec![frame(), frame()], vec![frame()]]).await, [3]);
+    }
+
+    #[tokio::test]
+    async fn much_that_waits_leaves_in_pieces_and_none_is_cut_in_two() {
+        let large = || Outgoing::Frame(vec![0; FLUSH_BYTES].into());
+        assert_eq!(flushes(vec![vec![large(), frame(), large()], vec![frame()]]).await, [3, 1]);
     }
 }
