@@ -7,7 +7,7 @@ use crate::{Goal, Ratio};
 const WIDTH: f64 = 760.0;
 const ROW: f64 = 26.0;
 const LABELS: f64 = 290.0;
-const VALUES: f64 = 150.0;
+const VALUES: f64 = 170.0;
 const TOP: f64 = 34.0;
 
 /// An SVG with a bar for each ratio, in parts of its goal where it has one: the line is the goal, or for others what the

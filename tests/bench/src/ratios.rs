@@ -182,7 +182,8 @@ const DEFINITIONS: [Definition; 20] = [
     bytes("idle_client_bytes", "idle-client", 24_576.0, "resident bytes of an idle client, without TLS"),
 ];
 
-/// The ratios for which there are measurements, in a fixed order.
+/// The ratios for which there are measurements, in a fixed order. Numbers in their names are the defaults of the settings,
+/// and stay with other ones.
 pub fn ratios(measurements: &[Measurement]) -> Vec<Ratio> {
     DEFINITIONS.iter().filter_map(|definition| definition.of(measurements)).collect()
 }

@@ -39,13 +39,13 @@ pub(super) async fn serve(stream: TcpStream, size: usize, seed: u64) -> Result<(
         let mut next = Some(message);
         // What has arrived together is answered together.
         while let Some(message) = next {
-            if let Message::Binary(frame) = message? {
-                if let Then::Blast { topics } = session.answer(&frame).await? {
-                    let mut chosen = session.topics;
-                    fastrand::Rng::with_seed(seed).shuffle(&mut chosen);
-                    chosen.truncate(topics);
-                    return blast(session.socket.into_inner(), &chosen, size).await;
-                }
+            if let Message::Binary(frame) = message?
+                && let Then::Blast { topics } = session.answer(&frame).await?
+            {
+                let mut chosen = session.topics;
+                fastrand::Rng::with_seed(seed).shuffle(&mut chosen);
+                chosen.truncate(topics);
+                return blast(session.socket.into_inner(), &chosen, size).await;
             }
             next = session.socket.next().now_or_never().flatten();
         }

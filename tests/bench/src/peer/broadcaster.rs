@@ -47,10 +47,10 @@ pub(super) async fn serve(stream: TcpStream, room: Room) -> Result<()> {
                 let Some(message) = message else { return Ok(()) };
                 let mut next = Some(message);
                 while let Some(message) = next {
-                    if let Message::Binary(frame) = message? {
-                        if let Some(reply) = answer(&frame, &room, &mut inbox) {
-                            sink.feed(Message::Binary(reply.into())).await?;
-                        }
+                    if let Message::Binary(frame) = message?
+                        && let Some(reply) = answer(&frame, &room, &mut inbox)
+                    {
+                        sink.feed(Message::Binary(reply.into())).await?;
                     }
                     next = stream.next().now_or_never().flatten();
                 }

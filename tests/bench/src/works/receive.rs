@@ -140,11 +140,11 @@ async fn by_handler(url: String, count: Count, subscriptions: usize, busy: usize
     client.on_any(move |message: Message| {
         let mut counted = counted.lock().unwrap_or_else(PoisonError::into_inner);
         let (count, done) = &mut *counted;
-        if !take(count, &message) {
-            if let Some(done) = done.take() {
-                // Nobody waits when the connection was lost.
-                let _ = done.send(count.figures());
-            }
+        if !take(count, &message)
+            && let Some(done) = done.take()
+        {
+            // Nobody waits when the connection was lost.
+            let _ = done.send(count.figures());
         }
     });
     let busy = Payload::from_msgpack(frames::payload("", FIRST + busy as u64)).map_err(nolag::Error::from)?;

@@ -19,6 +19,9 @@ use tokio::{
 
 use crate::{BrokerConfig, BrokerCore, ConnectionId, Output};
 
+/// Events that are dealt with before what they lead to is written: few, so that little piles up meanwhile.
+const EVENTS_AT_ONCE: usize = 32;
+
 /// What a client is told for which too much waits.
 pub(super) const TOO_SLOW: (u16, &str) = (1013, "reads too slowly");
 
@@ -143,7 +146,14 @@ impl BrokerTask {
                 let now = self.now();
                 done = call(&mut self.core, now);
             }
-            Some(event) = self.events.recv() => self.handle(event),
+            Some(event) = self.events.recv() => {
+                self.handle(event);
+                // What has arrived together is dealt with together: each connection is then woken once.
+                for _ in 1..EVENTS_AT_ONCE {
+                    let Ok(event) = self.events.try_recv() else { break };
+                    self.handle(event);
+                }
+            }
         }
         self.carry_out();
         done();
