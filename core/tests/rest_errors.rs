@@ -29,6 +29,7 @@ fn the_control_planes_own_shape() {
     let refusal = refusal(404, body);
     assert_eq!((refusal.status, &*refusal.message), (404, "App not found"));
     assert_eq!(refusal.id.as_deref(), Some("0198-77"));
+    assert_eq!((error(404, body).id(), error(404, "{}").id()), (Some("0198-77"), None));
     assert_eq!(refusal.timestamp.as_deref(), Some("2026-08-01T10:00:00.000Z"));
     assert_eq!(refusal.body, None);
     assert_eq!(error(404, body).to_string(), "GET /apps/a1: HTTP 404 Not Found: App not found (id 0198-77)");

@@ -1,6 +1,7 @@
 //! Streams of messages.
 
 use std::{
+    collections::VecDeque,
     fmt,
     future::Future,
     marker::PhantomData,
@@ -35,11 +36,13 @@ use crate::{
 pub struct Messages {
     handle: Arc<Handle>,
     buffer: Arc<StreamBuffer>,
+    /// Taken out of the buffer, and next to be handed on.
+    taken: VecDeque<Message>,
 }
 
 impl Messages {
     pub(crate) fn new(handle: Arc<Handle>, topic: &str, buffer: usize) -> Self {
-        Self { handle, buffer: StreamBuffer::new(topic, buffer) }
+        Self { handle, buffer: StreamBuffer::new(topic, buffer), taken: VecDeque::new() }
     }
 
     pub(crate) fn buffer(&self) -> Arc<StreamBuffer> {
@@ -60,7 +63,7 @@ impl Messages {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Message>> {
-        let (polled, made_room) = self.buffer.poll(cx.waker());
+        let (polled, made_room) = self.buffer.poll(&mut self.taken, cx.waker());
         if made_room {
             self.handle.shared.enter(|_, _| ());
         }

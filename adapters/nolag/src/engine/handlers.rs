@@ -8,6 +8,7 @@ use std::{
     },
 };
 
+use foldhash::fast::RandomState;
 use nolag_core::{LobbyChange, PresenceChange};
 
 use super::lane::Lane;
@@ -40,7 +41,7 @@ impl<T: Send> Removed for T {}
 #[derive(Default)]
 pub(crate) struct Handlers {
     last_id: u64,
-    pub(crate) topics: HashMap<Arc<str>, List<Message>>,
+    pub(crate) topics: HashMap<Arc<str>, List<Message>, RandomState>,
     pub(crate) any: List<Message>,
     pub(crate) connect: List<()>,
     pub(crate) reconnect: List<Reconnected>,
