@@ -74,7 +74,7 @@ impl ClientCore {
             return;
         };
         // Before its confirmation it can only be that of an earlier subscription to the topic.
-        let subscription = self.registry.id_of(topic).filter(|id| self.registry.was_confirmed(*id));
+        let subscription = self.registry.confirmed_id(topic);
         self.stats.messages_received += 1;
         if message.is_replay == Some(true) {
             self.count_replayed();
@@ -92,6 +92,9 @@ impl ClientCore {
             }
         }
         let message = Message::new(&mut self.chunk, frame, message, subscription);
+        if self.inbox.len() == 0 {
+            self.removals_seen = self.registry.removals();
+        }
         self.inbox.push(self.now, message, &self.config.limits, self.config.overflow);
         self.observe(self.now);
     }

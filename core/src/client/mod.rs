@@ -124,6 +124,8 @@ pub struct ClientCore {
     /// Where small frames are kept, received and to be sent.
     chunk: Chunk,
     inbox: Inbox,
+    /// Subscriptions removed before the oldest message in the inbox came.
+    removals_seen: u64,
     replay: Replay,
     acks: VecDeque<Box<str>>,
     /// What the application has acknowledged last.
@@ -188,6 +190,7 @@ impl ClientCore {
             deadlines: VecDeque::new(),
             chunk: Chunk::default(),
             inbox: Inbox::new(),
+            removals_seen: 0,
             replay: Replay::default(),
             acks: VecDeque::new(),
             acked: Seen::default(),
@@ -302,8 +305,10 @@ impl ClientCore {
     #[must_use]
     pub fn poll_message(&mut self) -> Option<Message> {
         let mut message = self.inbox.pop(&self.config.limits)?;
-        // Its subscription may have ended while it waited.
-        message.subscription = message.subscription.filter(|id| self.registry.by_id.contains_key(id));
+        if self.registry.removals() != self.removals_seen {
+            // Its subscription may have ended while it waited.
+            message.subscription = message.subscription.filter(|id| self.registry.by_id.contains_key(id));
+        }
         Some(message)
     }
 

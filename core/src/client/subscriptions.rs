@@ -64,11 +64,20 @@ pub(super) struct Registration {
 pub(super) struct Registry {
     // Boxed: a map makes room for eleven entries at once.
     pub(super) by_id: BTreeMap<SubscriptionId, Box<Registration>>,
-    by_topic: HashMap<Arc<str>, SubscriptionId, FixedState>,
+    by_topic: HashMap<Arc<str>, Entry, FixedState>,
+    removals: u64,
     /// Topics refused last on this connection.
     refused: VecDeque<Arc<str>>,
     /// Those that stood before the connection was lost and do not stand again yet.
     unrestored: BTreeSet<SubscriptionId>,
+}
+
+/// What is asked for at each message.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    id: SubscriptionId,
+    /// Whether the broker has ever confirmed it.
+    confirmed: bool,
 }
 
 /// A subscription, for display.
@@ -129,20 +138,27 @@ impl Effective {
 impl Registry {
     pub(super) fn new(seed: u64) -> Self {
         let by_topic = HashMap::with_hasher(FixedState::with_seed(seed));
-        Self { by_id: BTreeMap::new(), by_topic, refused: VecDeque::new(), unrestored: BTreeSet::new() }
+        Self {
+            by_id: BTreeMap::new(),
+            by_topic,
+            removals: 0,
+            refused: VecDeque::new(),
+            unrestored: BTreeSet::new(),
+        }
     }
 
     pub(super) fn find(&self, topic: &str) -> Option<(Arc<str>, SubscriptionId)> {
-        self.by_topic.get_key_value(topic).map(|(topic, id)| (topic.clone(), *id))
+        self.by_topic.get_key_value(topic).map(|(topic, entry)| (topic.clone(), entry.id))
     }
 
-    pub(super) fn id_of(&self, topic: &str) -> Option<SubscriptionId> {
-        self.by_topic.get(topic).copied()
+    /// The subscription to a topic, if the broker has ever confirmed it.
+    pub(super) fn confirmed_id(&self, topic: &str) -> Option<SubscriptionId> {
+        self.by_topic.get(topic).filter(|entry| entry.confirmed).map(|entry| entry.id)
     }
 
-    /// Whether the broker has ever confirmed it.
-    pub(super) fn was_confirmed(&self, id: SubscriptionId) -> bool {
-        self.by_id.get(&id).is_some_and(|registration| registration.confirmed.is_some())
+    /// How many were removed so far.
+    pub(super) fn removals(&self) -> u64 {
+        self.removals
     }
 
     pub(super) fn len(&self) -> usize {
@@ -155,7 +171,7 @@ impl Registry {
     }
 
     fn insert(&mut self, id: SubscriptionId, topic: Arc<str>, desired: Effective, op: OpId) {
-        self.by_topic.insert(topic.clone(), id);
+        self.by_topic.insert(topic.clone(), Entry { id, confirmed: false });
         let registration = Registration {
             topic,
             desired,
@@ -184,6 +200,9 @@ impl Registry {
         let Some(registration) = self.by_id.get_mut(&id) else { return };
         registration.live = registration.desired == options;
         registration.confirmed = Some(options);
+        if let Some(entry) = self.by_topic.get_mut(&registration.topic) {
+            entry.confirmed = true;
+        }
         self.unrestored.remove(&id);
     }
 
@@ -191,6 +210,7 @@ impl Registry {
         let registration = self.by_id.remove(&id)?;
         self.unrestored.remove(&id);
         self.by_topic.remove(&registration.topic);
+        self.removals += 1;
         Some(*registration)
     }
 }
