@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Client, TOPIC, message_frame, payload, untracked};
+use common::{Client, TOPIC, message_frame, payload, presence_frame, untracked};
 use divan::{Bencher, black_box};
 use nolag_core::Publish;
 
@@ -57,4 +57,23 @@ fn publish_acked_with_pending(bencher: Bencher<'_, '_>, pending: usize) {
         client.publish(Publish::new(TOPIC, payload.clone()));
     }
     bencher.bench_local(|| client.publish_acked(Publish::new(TOPIC, black_box(&payload).clone())));
+}
+
+/// A change of presence in a room with so many members.
+#[divan::bench(args = [1, 100, 10_000], sample_count = 20)]
+fn presence_among_members(bencher: Bencher<'_, '_>, members: usize) {
+    let mut client = Client::connected();
+    let data = payload(64);
+    client.core.set_presence(client.now, "general", data.clone()).expect("accepted");
+    client.transmit();
+    // The first is ourselves.
+    let frames: Vec<_> =
+        (1..=members).map(|n| presence_frame("update", &format!("actor-{n}"), &data)).collect();
+    frames.iter().for_each(|frame| client.receive(frame.clone()));
+    client.events();
+    let mut turn = frames.iter().cycle();
+    bencher.bench_local(|| {
+        client.receive(black_box(turn.next().expect("endless")).clone());
+        assert_eq!(client.events(), 1);
+    });
 }

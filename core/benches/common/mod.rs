@@ -150,3 +150,15 @@ pub(crate) fn untracked(payload: &Payload) -> Publish {
     publish.tracked = false;
     publish
 }
+
+/// What a broker sends when somebody's presence changes.
+pub(crate) fn presence_frame(event: &str, actor: &str, data: &Payload) -> Bytes {
+    encode(&ServerFrame::Presence(wire::PresenceEvent {
+        event,
+        actor_token_id: Some(actor),
+        presence: Some(data.raw()),
+        status: None,
+        capabilities: None,
+        advertisement_version: None,
+    }))
+}
