@@ -16,6 +16,9 @@ const BUCKET: Duration = Duration::from_millis(100);
 /// The first attempt after a loss comes within a second.
 const BUCKETS: usize = 10;
 
+/// How long one connection may take to open.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// How many of these fall into each bucket.
 fn spread(delays: impl Iterator<Item = Duration>) -> Vec<usize> {
     let mut counts = vec![0; BUCKETS];
@@ -33,8 +36,8 @@ fn a_thousand_clients_come_back_one_by_one(w: &World) {
     let (tell, told) = channel();
     let clients: Vec<Client> = (0..count)
         .map(|n| {
-            // As a user has it: the delays are those of the defaults.
-            let options = w.adapter.choose(Options::new(broker.url()));
+            // As a user has it: the delays are those of the defaults. Only patience is not: others use the processors too.
+            let options = w.adapter.choose(Options::new(broker.url()).connect_timeout(PATIENCE));
             let client = Client::new(broker.token(&format!("actor-{n}")), options);
             let tell = tell.clone();
             client.on_disconnect(move |event| tell.send(event.retry_in));
