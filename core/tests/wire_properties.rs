@@ -15,6 +15,24 @@ use nolag_core::{
 use proptest::{collection::vec, prelude::*, sample::Index};
 use rmpv::Value;
 
+/// Some of the keys: of many lengths, and that begin or end alike.
+const SOME_KEYS: [Key; 14] = [
+    Key::Type,
+    Key::Topic,
+    Key::Token,
+    Key::Data,
+    Key::From,
+    Key::FromType,
+    Key::Filter,
+    Key::Filters,
+    Key::MsgId,
+    Key::MsgIds,
+    Key::MsgRef,
+    Key::LoadBalance,
+    Key::LoadBalanceGroup,
+    Key::ActorTokenId,
+];
+
 /// Bytes that look like frames more often than chance would have it.
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let frame = pool().prop_map(|pool| {
@@ -86,6 +104,27 @@ proptest! {
             let mut out = BytesMut::new();
             frame.encode(&mut out);
             prop_assert_eq!(ClientFrame::decode(&out), Ok(frame));
+        }
+    }
+
+    /// A frame is read in one go; it is one exactly when its bytes are one value, and that is a map.
+    #[test]
+    fn a_frame_is_a_value_that_is_a_map(bytes in message()) {
+        match (RawValue::parse(&bytes), FrameMap::parse(&bytes)) {
+            (Ok(value), Ok(map)) => {
+                let again = FrameMap::from_value(value).expect("a map");
+                prop_assert_eq!(format!("{map:?}"), format!("{again:?}"));
+                for (key, _) in value.entries().into_iter().flatten() {
+                    let last = value.entries().into_iter().flatten().filter(|(other, _)| other.as_str() == key.as_str()).last();
+                    let known = SOME_KEYS.into_iter().find(|known| Some(known.as_str()) == key.as_str());
+                    let expected = last.map(|(_, value)| value);
+                    prop_assert!(known.is_none_or(|known| map.get(known) == expected), "{:?}", key.as_str());
+                }
+            }
+            (Ok(value), Err(error)) => {
+                prop_assert_eq!((value.entries().is_none(), error), (true, WireError::NotAMap));
+            }
+            (Err(_), parsed) => prop_assert!(parsed.is_err()),
         }
     }
 
